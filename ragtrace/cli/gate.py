@@ -7,10 +7,11 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeAlias
 
 import typer
 
+from ragtrace.cli.label import LabelerOption, ask_label, labeler_name, print_request
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table, progress
 from ragtrace.config import variable
 from ragtrace.times import shown_time, written_time
@@ -18,10 +19,11 @@ from ragtrace.times import shown_time, written_time
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from ragtrace.gate.labels import LabelTask
     from ragtrace.gate.replay.run import ReplaySummary
     from ragtrace.gate.reports import Format
     from ragtrace.gate.types import GateReport
-    from ragtrace.store import GateRun
+    from ragtrace.store import GateRun, Store
 
 __all__ = ["app", "replay"]
 
@@ -57,6 +59,13 @@ def _group() -> None:
     """Compare a candidate with a baseline, stage by stage and segment by segment."""
 
 
+MarkdownOption: TypeAlias = Annotated[str | None, _file("markdown", "a job summary")]
+JunitOption: TypeAlias = Annotated[str | None, _file("junit", "JUnit XML")]
+HtmlOption: TypeAlias = Annotated[str | None, _file("html", "a page with plots")]
+EveryOption: TypeAlias = Annotated[bool, typer.Option("--all", help="Show every metric of every segment.")]
+NoSaveOption: TypeAlias = Annotated[bool, typer.Option("--no-save", help="Do not keep the run in the store.")]
+
+
 @app.command("run")
 def run(
     baseline: Annotated[str, typer.Option("--baseline", metavar="SEL", help=f"What is in use: {_SELECTION}.")],
@@ -66,30 +75,114 @@ def run(
     policy: PolicyOption = None,
     store: StoreOption = None,
     service: ServiceOption = None,
-    markdown: Annotated[str | None, _file("markdown", "a job summary")] = None,
-    junit: Annotated[str | None, _file("junit", "JUnit XML")] = None,
-    html: Annotated[str | None, _file("html", "a page with plots")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Show every metric of every segment.")] = False,
+    anchor: Annotated[
+        str | None,
+        typer.Option(
+            "--anchor",
+            metavar="SEL",
+            help="An old, fixed version that the candidate is held against as well: what many releases lost is told.",
+        ),
+    ] = None,
+    anchor_blocks: Annotated[
+        bool, typer.Option("--anchor-blocks", help="A loss since the anchor blocks as one since the baseline does.")
+    ] = False,
+    markdown: MarkdownOption = None,
+    junit: JunitOption = None,
+    html: HtmlOption = None,
+    every: EveryOption = False,
     seed: SeedOption = None,
-    no_save: Annotated[bool, typer.Option("--no-save", help="Do not keep the run in the store.")] = False,
+    no_save: NoSaveOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Decide whether the candidate may replace the baseline.
 
     Exit code 0: pass; 1: blocked; 2: bad input; 3: could not decide; 70: a fault of ragtrace.
     """
+    from ragtrace.errors import ConfigurationError
     from ragtrace.gate.runs import run as judged
 
-    files: dict[Format, str | None] = {"markdown": markdown, "junit": junit, "html": html}
-    wanted: dict[Format, str | None] = {"json": "-", **files} if as_json else files
+    if anchor_blocks and anchor is None:
+        raise ConfigurationError("--anchor-blocks needs an anchor; give --anchor SEL")
+    forms = _forms(markdown, junit, html, as_json)
+    url = _store(store, baseline, candidate, *([] if anchor is None else [anchor]))
+    report = judged(
+        baseline,
+        candidate,
+        policy=policy,
+        store=url,
+        service=service,
+        seed=seed,
+        anchor=anchor,
+        anchor_blocks=anchor_blocks,
+    )
+    keeper = _keeper(store, candidate, url)
+    _finish(report, forms, every=every, store=store, keeper=keeper, keep=not no_save)
+
+
+@app.command("live")
+def live(
+    baseline: Annotated[
+        str, typer.Option("--baseline", metavar="COMPONENT=VERSION", help="The versions that most requests get.")
+    ],
+    candidate: Annotated[
+        str, typer.Option("--candidate", metavar="COMPONENT=VERSION", help="The versions of the canary.")
+    ],
+    service: Annotated[str, typer.Option("--service", help="The service.")],
+    since: Annotated[str, typer.Option("--since", help="The beginning of the window: 2h, 2026-11-21T10:00Z.")] = "1d",
+    until: Annotated[str, typer.Option("--until", help="Its end.")] = "now",
+    policy: PolicyOption = None,
+    store: StoreOption = None,
+    markdown: MarkdownOption = None,
+    junit: JunitOption = None,
+    html: HtmlOption = None,
+    every: EveryOption = False,
+    seed: SeedOption = None,
+    no_save: NoSaveOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Hold a canary's live requests against those of the versions beside it, in the same window. Segments count in the
+    baseline's proportions, so that another mix of requests is no loss. Exit codes as of `gate run`."""
+    from ragtrace.cli.terminal import existing
+    from ragtrace.cli.triage import window_of
+    from ragtrace.gate.live import judge_live
+    from ragtrace.gate.runs import chosen_policy
+
+    forms = _forms(markdown, junit, html, as_json)
+    window, url = window_of(since, until), existing(store)
+    report = judge_live(
+        service,
+        baseline,
+        candidate,
+        since=window.since,
+        until=window.until,
+        policy=chosen_policy(policy, seed),
+        store=url,
+    )
+    _finish(report, forms, every=every, store=store, keeper=url, keep=not no_save)
+
+
+def _forms(markdown: str | None, junit: str | None, html: str | None, as_json: bool) -> dict[Format, str]:
+    """The files that a report is written to, by its form; JSON goes to standard output."""
+    given: dict[Format, str | None] = {
+        "json": "-" if as_json else None,
+        "markdown": markdown,
+        "junit": junit,
+        "html": html,
+    }
+    wanted = {form: file for form, file in given.items() if file is not None}
     _check_output([form for form, file in wanted.items() if file == "-"])
-    url = _store(store, baseline, candidate)
-    report = judged(baseline, candidate, policy=policy, store=url, service=service, seed=seed)
-    printed = [_write(report, form, file) for form, file in wanted.items() if file is not None]
+    return wanted
+
+
+def _finish(
+    report: GateReport, forms: Mapping[Format, str], *, every: bool, store: str | None, keeper: str | None, keep: bool
+) -> NoReturn:
+    """Write, show and keep a report, and end with its exit code. keeper: the store that keeps it."""
+    printed = [_write(report, form, file) for form, file in forms.items()]
     if "-" not in printed:
         _show(report, every, store)
-    if not no_save:
-        _save(report, _keeper(store, candidate, url))
+    if keep:
+        _save(report, keeper)
     raise typer.Exit(report.exit_code)
 
 
@@ -166,6 +259,54 @@ def _save(report: GateReport, url: str | None) -> None:
             save(opened, report)
     except StoreError as error:  # what was decided stands
         console(stderr=True).print(f"note: this run is not kept: {error}")
+
+
+@app.command("label")
+def label(
+    run_id: Annotated[str, typer.Argument(help="An undecided run: its id, or as much of its beginning as is unique.")],
+    questions: Annotated[
+        int, typer.Option("--questions", min=1, help="How many questions to ask about, both answers of each.")
+    ] = 20,
+    labeler: LabelerOption = None,
+    no_ask: Annotated[bool, typer.Option("--no-ask", help="Decide with the labels that are there.")] = False,
+    markdown: MarkdownOption = None,
+    junit: JunitOption = None,
+    html: HtmlOption = None,
+    every: EveryOption = False,
+    no_save: NoSaveOption = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask a person about the questions that decide an undecided run, as `ragtrace label ask` does, and decide with what
+    is said: the new run is kept beside the old one. With --json nobody is asked. Exit codes as of `gate run`."""
+    from ragtrace.cli.terminal import existing
+    from ragtrace.gate.labels import decide_with_labels, find_task
+    from ragtrace.gate.runs import read_report
+    from ragtrace.store import Store
+
+    forms, url = _forms(markdown, junit, html, as_json), existing(store)
+    with Store.open(url) as opened:
+        task = find_task(read_report(opened, run_id), url)
+        if not (no_ask or as_json):
+            _ask(opened, task, questions, labeler_name(labeler))
+        report = decide_with_labels(task, task.labels(opened), url)
+    _finish(report, forms, every=every, store=store, keeper=url, keep=not no_save)
+
+
+def _ask(store: Store, task: LabelTask, questions: int, labeler: str) -> None:
+    """Ask about one request after the other; each answer is kept at once. Of which side it is, is not said."""
+    waiting = task.requests(questions, task.labels(store), labeler)
+    for number, request_id in enumerate(waiting, start=1):
+        record = store.get_record(request_id)
+        if record is None:
+            continue
+        console().rule(f"{number} of {len(waiting)}, labeler {labeler}")
+        print_request(record, store.get_analysis(request_id))
+        said = ask_label(record, labeler)
+        if said == "quit":
+            break
+        if said is not None:
+            store.put_labels([said])
 
 
 @app.command("selfcheck")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ragtrace.triage.labels import DrawingRates, LabelAgreement
     from ragtrace.types import Analysis, Candidate, RequestRecord
 
-__all__ = ["app"]
+__all__ = ["LabelerOption", "app", "ask_label", "labeler_name", "print_request"]
 
 _PASSAGE: Final = 1_200  # characters of a chunk of the prompt that are shown
 _GLANCE: Final = 400  # of one that is not in the prompt
@@ -193,7 +193,7 @@ def ask(drawing: DrawingOption = None, labeler: LabelerOption = None, store: Sto
     from ragtrace.store import Store
     from ragtrace.triage.labels import find_drawing, unlabeled
 
-    who = _labeler(labeler)
+    who = labeler_name(labeler)
     with Store.open(existing(store)) as opened:
         found = find_drawing(opened, drawing)
         waiting = unlabeled(opened, found, who)
@@ -203,8 +203,8 @@ def ask(drawing: DrawingOption = None, labeler: LabelerOption = None, store: Sto
             if record is None:
                 continue
             console().rule(f"{number} of {whole}, labeler {who}")
-            _print_request(record, opened.get_analysis(each.request_id))
-            said = _asked(record, who)
+            print_request(record, opened.get_analysis(each.request_id))
+            said = ask_label(record, who)
             if said == "quit":
                 break
             if said is not None:
@@ -215,7 +215,8 @@ def ask(drawing: DrawingOption = None, labeler: LabelerOption = None, store: Sto
         )
 
 
-def _labeler(given: str | None) -> str:
+def labeler_name(given: str | None) -> str:
+    """Who labels: the name that was given, else the user's. Raises: ConfigurationError where there is neither."""
     import getpass
 
     from ragtrace.errors import ConfigurationError
@@ -228,7 +229,7 @@ def _labeler(given: str | None) -> str:
         raise ConfigurationError(f"who labels? give --labeler NAME or {variable('labeler')}") from error
 
 
-def _print_request(record: RequestRecord, analysis: Analysis | None) -> None:
+def print_request(record: RequestRecord, analysis: Analysis | None) -> None:
     """The question, the prompt, and the answer claim by claim, without any verdict."""
     from rich.text import Text
 
@@ -289,7 +290,7 @@ def _chunks(record: RequestRecord) -> list[str]:
     return [*packed, *(each.chunk_id for each in _others(record))]
 
 
-def _asked(record: RequestRecord, labeler: str) -> RequestLabel | Literal["quit"] | None:
+def ask_label(record: RequestRecord, labeler: str) -> RequestLabel | Literal["quit"] | None:
     """The label that somebody gives; None where the request is passed over, `quit` where it is the end."""
     from ragtrace.store import RequestLabel
     from ragtrace.triage.labels import first_broken_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,16 +12,17 @@ import msgspec
 import numpy as np
 
 from ragtrace.errors import ConfigurationError, InputError
+from ragtrace.gate._anchor import with_anchor
 from ragtrace.gate._blind_spots import blind_spots
 from ragtrace.gate._breaks import find_breaks, stage_shares, version_changes
 from ragtrace.gate._changes import find_changes
 from ragtrace.gate._judgment import decide, first_broken, judge, questions, small_segments
-from ragtrace.gate._population import METRICS, compared, load
+from ragtrace.gate._population import METRICS, Sides, compared, load
 from ragtrace.gate._sizes import announcement
 from ragtrace.gate.policy import check_policy, read_policy
 from ragtrace.gate.question_pairs import with_questions
 from ragtrace.gate.reports.sentences import headline, next_steps
-from ragtrace.gate.selection import parse
+from ragtrace.gate.selection import Selection, parse
 from ragtrace.gate.statistics.means import rows_of
 from ragtrace.gate.types import Comparison, GateReport, Policy, Population, Rule, SideSummary
 from ragtrace.store import GateRun, Store
@@ -29,7 +30,7 @@ from ragtrace.store import GateRun, Store
 if TYPE_CHECKING:
     from ragtrace.gate._selfcheck import SelfCheck
 
-__all__ = ["check_itself", "compare", "read_report", "run", "save"]
+__all__ = ["check_itself", "chosen_policy", "compare", "load_sides", "read_report", "run", "save"]
 
 
 def run(
@@ -40,21 +41,40 @@ def run(
     store: str | None = None,
     service: str | None = None,
     seed: int | None = None,
+    anchor: str | None = None,
+    anchor_blocks: bool = False,
 ) -> GateReport:
     """Compare two selections. policy: a policy or its file; None: the default one. store: the URL of the store that
     selections without a source are read from. service: of selections that name none. seed: in place of the policy's.
+    anchor: an old, fixed selection that the candidate is held against as well; anchor_blocks: whether that may block.
 
     Raises: ConfigurationError, InputError, StoreError, MissingExtraError.
     """
     now = time.time_ns()
-    sides = parse("--baseline", baseline, now), parse("--candidate", candidate, now)
-    chosen = _policy(policy, seed)
-    metrics = [rule.metric for rule in chosen.rules]
-    loaded = load(sides, store=store, service=service, metrics=metrics, reference=chosen.reference)
-    controlled = all(side.is_controlled for side in sides)
-    before, after = loaded.populations
-    report = compare(before, after, chosen, service=loaded.service, same_questions=controlled)
+    chosen = chosen_policy(policy, seed)
+    report = _compared(parse("--baseline", baseline, now), parse("--candidate", candidate, now), chosen, store, service)
+    if anchor is not None:
+        old = parse("--anchor", anchor, now)
+        against = _compared(old, parse("--candidate", candidate, now), chosen, store, service)
+        report = with_anchor(report, against, blocks=anchor_blocks)
     return with_questions(report, store)
+
+
+def _compared(
+    baseline: Selection, candidate: Selection, policy: Policy, store: str | None, service: str | None
+) -> GateReport:
+    """One side held against another."""
+    sides = (baseline, candidate)
+    loaded = load_sides(sides, policy, store, service)
+    before, after = loaded.populations
+    controlled = all(side.is_controlled for side in sides)
+    return compare(before, after, policy, service=loaded.service, same_questions=controlled)
+
+
+def load_sides(selections: Sequence[Selection], policy: Policy, store: str | None, service: str | None) -> Sides:
+    """The sides, with the metrics of a policy. Raises: InputError, StoreError."""
+    metrics = [rule.metric for rule in policy.rules]
+    return load(selections, store=store, service=service, metrics=metrics, reference=policy.reference)
 
 
 def check_itself(
@@ -75,13 +95,10 @@ def check_itself(
     """
     from ragtrace.gate._selfcheck import selfcheck
 
-    chosen = _policy(policy, seed)
-    metrics = [rule.metric for rule in chosen.rules]
+    chosen = chosen_policy(policy, seed)
     given = (("baseline", baseline), ("candidate", candidate))
     sides = [(side, parse(f"--{side}", text)) for side, text in given if text is not None]
-    loaded = load(
-        [selection for _, selection in sides], store=store, service=service, metrics=metrics, reference=chosen.reference
-    )
+    loaded = load_sides([selection for _, selection in sides], chosen, store, service)
     for (side, _), population in zip(sides, loaded.populations, strict=True):
         check_population(side, population)
     _check_judges({side: population for (side, _), population in zip(sides, loaded.populations, strict=True)})
@@ -102,7 +119,8 @@ def _twins(one: Population, two: Population) -> Comparison:
     return compared(one, two, "paired")
 
 
-def _policy(given: Policy | Path | str | None, seed: int | None) -> Policy:
+def chosen_policy(given: Policy | Path | str | None, seed: int | None = None) -> Policy:
+    """A policy, or that of a file, or the default one; seed: in place of its own. Raises: ConfigurationError."""
     policy = given if isinstance(given, Policy) else read_policy(given)
     changed = policy if seed is None else msgspec.structs.replace(policy, seed=seed)
     check_policy(changed)

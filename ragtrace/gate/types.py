@@ -22,6 +22,7 @@ __all__ = [
     "NOWHERE",
     "STATES",
     "Action",
+    "AnchorResult",
     "AnswerSide",
     "Break",
     "Cell",
@@ -33,6 +34,7 @@ __all__ = [
     "Family",
     "GateReport",
     "Kind",
+    "LabelUse",
     "LostEvidence",
     "Outcome",
     "Policy",
@@ -40,6 +42,7 @@ __all__ = [
     "PromptChange",
     "QuestionPair",
     "Rule",
+    "SegmentMix",
     "SentenceState",
     "SideSummary",
     "StageShares",
@@ -384,6 +387,40 @@ class QuestionPair(_Strict, frozen=True, kw_only=True):
         return tuple(stage for stage, state in before.items() if state == "broken" and after.get(stage) == "sound")
 
 
+class SegmentMix(_Strict, frozen=True, kw_only=True):
+    """A segment's share of the requests of both sides, and the factor by which the candidate's count, so that its share
+    is the baseline's; None: too few requests, and left out."""
+
+    segment: str
+    baseline: float
+    candidate: float
+    factor: float | None
+
+
+class LabelUse(_Strict, frozen=True, kw_only=True):
+    """People's labels in a run that was decided anew. of_run: the undecided one. requests: that were labeled; changed:
+    verdicts on a stage that labels replaced by others; waiting: questions whose verdicts differ and that are not
+    labeled on both sides."""
+
+    of_run: str
+    requests: int
+    waiting: int
+    changed: int
+    labelers: tuple[str, ...]
+
+
+class AnchorResult(_Strict, frozen=True, kw_only=True):
+    """The candidate held against a fixed anchor by the same policy. decision: what it would be with the anchor for a
+    baseline; blocks: whether a loss since the anchor blocks. worse: the cells that failed, floors left out."""
+
+    anchor: SideSummary
+    paired: bool
+    pairs: int | None
+    decision: Decision
+    blocks: bool
+    worse: tuple[Cell, ...]
+
+
 class GateReport(_Strict, frozen=True, kw_only=True):
     """What the gate decided, and why. `created_at` is in nanoseconds since the epoch.
 
@@ -393,7 +430,8 @@ class GateReport(_Strict, frozen=True, kw_only=True):
     unchanged: stage -> pairs in which the candidate is known to be no worse. warnings: sentences about the comparison
     itself (unmatched rows, small segments, mixed versions). changes: the questions that got worse in each cell that did
     not pass. questions: the same with their texts, read when the report is made or shown; the store keeps a report
-    without them.
+    without them. anchor: what was lost since a fixed anchor, where one was given. mix: of live traffic, by which its
+    segments were standardized. labels: of people, that took the place of verdicts.
     """
 
     decision: Decision
@@ -416,6 +454,9 @@ class GateReport(_Strict, frozen=True, kw_only=True):
     unchanged: dict[str, int] = {}
     run_id: str = ""
     created_at: int = 0
+    anchor: AnchorResult | None = None
+    mix: tuple[SegmentMix, ...] = ()
+    labels: LabelUse | None = None
     changes: tuple[CellChanges, ...] = ()
     questions: tuple[QuestionPair, ...] = ()
     schema_version: int = 1

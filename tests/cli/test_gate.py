@@ -58,6 +58,23 @@ def test_a_rollout_that_hurts_is_blocked(cli: Cli, traffic: str, tmp_path: Path)
     assert Path(files["html"]).read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
+def test_a_canary_is_held_against_the_rest(cli: Cli, traffic: str) -> None:
+    """Both versions in one window, as independent samples of the same mix; the run is kept like any other."""
+    sides = ("--baseline", "version=reranker=r-1", "--candidate", "version=reranker=reranker-bad")
+    window = ("--since", "2023-11-14T22:00Z", "--until", "2023-11-15T03:00Z")
+    live = ("gate", "live", "--service", SERVICE, *sides, *window, "--policy", "gate.yaml", "--store", traffic)
+    done = cli(*live)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "ranking" in done.stdout.splitlines()[0]
+    assert "segments in the baseline's proportions" in " ".join(done.stdout.split())
+    report = msgspec.json.decode(cli(*live, "--json").stdout, type=GateReport)
+    assert (report.paired, sum(each.baseline for each in report.mix)) == (False, pytest.approx(1))
+    assert len(json.loads(cli("gate", "list", "--store", traffic, "--json").stdout)["runs"]) == 2
+    refused = cli("gate", "live", "--service", SERVICE, "--baseline", "r-1", *sides[2:], "--store", traffic)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "COMPONENT=VERSION" in refused.stderr
+
+
 def test_a_run_is_kept_and_shown(cli: Cli, traffic: str) -> None:
     """By the beginning of its id, in every format, unless it is not to be kept."""
     run = ("gate", "run", "--baseline", BEFORE, "--candidate", AFTER, "--policy", "gate.yaml", "--store", traffic)

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
+import msgspec
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner, Result
@@ -24,6 +25,7 @@ from ragtrace.triage import Window
 from ragtrace.triage.labels import draw_labels, read_labels
 from ragtrace.types import Feedback, SourceReport
 from tests.analyze.alignment_report.explained import explain, request
+from tests.gate import reported
 from tests.triage.conftest import END, START
 from tests.triage.test_alerts import alert, payload
 
@@ -82,10 +84,22 @@ def _words_grade(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ragtrace.cli.grade._relevance", lambda _: judge)
 
 
+def _nobody_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that labels decided, with a mean that is no number."""
+
+    def decide(task: Any, *_: object) -> Any:
+        return msgspec.structs.replace(task.report, cells=(reported.cell(baseline=NAN),))
+
+    task = lambda report, _: SimpleNamespace(report=report, labels=lambda store: [])  # noqa: E731 - a stub of one line
+    monkeypatch.setattr("ragtrace.gate.labels.find_task", task)
+    monkeypatch.setattr("ragtrace.gate.labels.decide_with_labels", decide)
+
+
 STUBS: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "demo": _nothing_to_count,
     "grade request": _words_grade,
     "grade report": _words_grade,
+    "gate label": _nobody_to_ask,
     "verifier train": _nothing_to_train,
     "verifier calibrate": _nothing_to_train,
     "verifier evaluate": _nothing_to_train,
@@ -108,7 +122,20 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "triage judge": (),
     "gate run": ("--baseline", SIDES[0], "--candidate", SIDES[1], "--service", SERVICE),
     "gate selfcheck": ("--baseline", SIDES[0], "--runs", "20", "--service", SERVICE),
+    "gate live": (
+        "--baseline",
+        "packer=p-1",
+        "--candidate",
+        "packer=packer-bad",
+        "--service",
+        SERVICE,
+        "--since",
+        SINCE,
+        "--until",
+        UNTIL,
+    ),
     "gate compare": ("main.jsonl", "other.jsonl"),
+    "gate label": ("{run}",),
     "gate list": (),
     "gate show": ("{run}",),
     "calibrate": ("--list",),

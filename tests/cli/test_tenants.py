@@ -70,6 +70,19 @@ BY_SERVICE: dict[str, list[tuple[str, ...]]] = {
     "triage judge": [(*OF, "--json"), ("right", *OF, "--stage", "retrieval", "--at", MINUTES[1])],
     "gate run": [("--baseline", BEFORE, "--candidate", AFTER, *OF, "--json")],
     "gate selfcheck": [("--baseline", BEFORE, "--runs", "20", *OF, "--json")],
+    "gate live": [
+        (
+            "--baseline",
+            "index=i-sound-0",
+            "--candidate",
+            "index=i-sound-1",
+            *OF,
+            "--since",
+            MINUTES[0],
+            "--until",
+            MINUTES[2],
+        )
+    ],
     "gate compare": [(BEFORE, AFTER, *OF, "--json")],
     "gate list": [(*OF, "--json")],
     "calibrate": [(*OF, "--list", "--json"), (*OF, "--list")],
@@ -97,16 +110,9 @@ BY_SERVICE: dict[str, list[tuple[str, ...]]] = {
 """The commands with a service, and how they are called."""
 
 BY_OTHERS = {
-    *("demo", "export", "probe", "explain", "serve", "doctor", "citing list", "gate show", "gate policy"),
-    *(
-        "grade request",
-        "triage request",
-        "triage alert",
-        "triage serve",
-        "alerts render",
-        "alerts check",
-        "alerts test",
-    ),
+    *("demo", "export", "probe", "explain", "serve", "doctor", "citing list", "gate show", "gate label", "gate policy"),
+    *("triage request", "triage alert", "triage serve", "alerts render", "alerts check", "alerts test"),
+    "grade request",
     *("dashboards render", "verifier train", "verifier calibrate", "verifier evaluate"),
     *("db upgrade", "db prune", "db vacuum", "db erase", "db check", "db audit"),
     *("totals list", "totals admit"),

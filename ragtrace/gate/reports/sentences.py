@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from shlex import quote
 from typing import Final
 
 from ragtrace.gate._breaks import version_changes
@@ -14,6 +15,7 @@ from ragtrace.gate.types import Break, Cell, GateReport, SideSummary, StageShare
 from ragtrace.triage.rendering import clock, percent, plain, written
 
 __all__ = [
+    "anchor_sentence",
     "cause",
     "cell_sentence",
     "confidence",
@@ -35,11 +37,33 @@ _HELP: Final = {  # what lets more requests be judged
 
 def headline(report: GateReport) -> str:
     """The verdict in one sentence."""
+    since = anchor_sentence(report)
     if report.decision == "block":
-        return f"Blocked: {_blocked(report)}."
+        alone = f"{since}; against the baseline nothing failed" if since and not _blocks_alone(report) else ""
+        return f"Blocked: {alone or _blocked(report)}."
+    rest = f" But {since}." if since else ""
     if report.decision == "undecided":
-        return f"Undecided: {_undecided(report)}."
-    return f"Passed: {_passed(report)}."
+        return f"Undecided: {_undecided(report)}.{rest}"
+    return f"Passed: {_passed(report)}.{rest}"
+
+
+def _blocks_alone(report: GateReport) -> bool:
+    """Whether the comparison with the baseline blocks, whatever became of the anchor."""
+    missing = report.policy.on_missing == "block" and any(is_missing(cell) for cell in report.cells)
+    return missing or any(cell.blocks for cell in report.cells)
+
+
+def anchor_sentence(report: GateReport) -> str:
+    """`since the anchor replay:v1, over all requests, answer coverage fell by 12 points (...), margin 2`; "" where
+    nothing failed against it."""
+    if report.anchor is None or not report.anchor.worse:
+        return ""
+    worse = [cell for cell in report.anchor.worse if cell.blocks] or list(report.anchor.worse)
+    lead = max(worse, key=lambda cell: (cell.segment is None, _telling(cell)))
+    more = f"; {len(report.anchor.worse) - 1} more failed" if len(report.anchor.worse) > 1 else ""
+    name = content.label(report.anchor.anchor.name)
+    where = "over all requests" if lead.segment is None else f"in segment {place(lead)}"
+    return f"since the anchor {name}, {where}, {cell_sentence(lead, report)}{more}"
 
 
 def _blocked(report: GateReport) -> str:
@@ -178,6 +202,9 @@ def next_steps(report: GateReport) -> tuple[str, ...]:
 def _steps(report: GateReport) -> Iterator[str]:
     if report.decision == "block":
         yield from _mend(report)
+    if report.anchor is not None and report.anchor.worse:
+        sides = " ".join(quote(side.name) for side in (report.anchor.anchor, report.candidate))
+        yield f"See which questions were lost since the anchor: ragtrace gate compare {plain(sides)} --only worse"
     missing = [cell for cell in report.cells if is_missing(cell)]
     for cell in missing[:_NAMED]:
         least, name = minimum(cell, report), content.metric_name(cell.metric)
@@ -337,6 +364,9 @@ def facts(report: GateReport) -> Iterator[tuple[str, str]]:
     """What was compared, and how."""
     yield "baseline", _side_line(report.baseline)
     yield "candidate", _side_line(report.candidate)
+    if report.anchor is not None:
+        lost = f"{len(report.anchor.worse):,} cells failed" if report.anchor.worse else "nothing failed"
+        yield "anchor", f"{_side_line(report.anchor.anchor)}; {lost} against it"
     yield "changed", _changed(report)
     yield "compared", _compared(report)
     judged = _judged_shares(report.stages)
@@ -367,6 +397,15 @@ def _judged_share(stage_shares: StageShares) -> str:
 
 
 def _compared(report: GateReport) -> str:
+    if report.mix:
+        return (
+            "as independent samples; segments in the baseline's proportions: "
+            + ", ".join(
+                f"{content.label(each.segment)} {percent(each.baseline)} (candidate {percent(each.candidate)})"
+                for each in sorted(report.mix, key=lambda each: -each.baseline)[:_NAMED]
+            )
+            + (" ..." if len(report.mix) > _NAMED else "")
+        )
     if not report.paired:
         return "as independent samples"
     return f"the same {report.pairs or 0:,} questions on both sides"
