@@ -63,6 +63,9 @@ MarkdownOption: TypeAlias = Annotated[str | None, _file("markdown", "a job summa
 JunitOption: TypeAlias = Annotated[str | None, _file("junit", "JUnit XML")]
 HtmlOption: TypeAlias = Annotated[str | None, _file("html", "a page with plots")]
 EveryOption: TypeAlias = Annotated[bool, typer.Option("--all", help="Show every metric of every segment.")]
+NoTextsOption: TypeAlias = Annotated[
+    bool, typer.Option("--no-texts", help="Leave out the texts of questions: their answers and chunks.")
+]
 NoSaveOption: TypeAlias = Annotated[bool, typer.Option("--no-save", help="Do not keep the run in the store.")]
 
 
@@ -91,6 +94,7 @@ def run(
     html: HtmlOption = None,
     every: EveryOption = False,
     seed: SeedOption = None,
+    no_texts: NoTextsOption = False,
     no_save: NoSaveOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -116,7 +120,7 @@ def run(
         anchor_blocks=anchor_blocks,
     )
     keeper = _keeper(store, candidate, url)
-    _finish(report, forms, every=every, store=store, keeper=keeper, keep=not no_save)
+    _finish(report, forms, every=every, texts=not no_texts, store=store, keeper=keeper, keep=not no_save)
 
 
 @app.command("live")
@@ -137,6 +141,7 @@ def live(
     html: HtmlOption = None,
     every: EveryOption = False,
     seed: SeedOption = None,
+    no_texts: NoTextsOption = False,
     no_save: NoSaveOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -158,7 +163,7 @@ def live(
         policy=chosen_policy(policy, seed),
         store=url,
     )
-    _finish(report, forms, every=every, store=store, keeper=url, keep=not no_save)
+    _finish(report, forms, every=every, texts=not no_texts, store=store, keeper=url, keep=not no_save)
 
 
 def _forms(markdown: str | None, junit: str | None, html: str | None, as_json: bool) -> dict[Format, str]:
@@ -175,9 +180,19 @@ def _forms(markdown: str | None, junit: str | None, html: str | None, as_json: b
 
 
 def _finish(
-    report: GateReport, forms: Mapping[Format, str], *, every: bool, store: str | None, keeper: str | None, keep: bool
+    report: GateReport,
+    forms: Mapping[Format, str],
+    *,
+    every: bool,
+    texts: bool,
+    store: str | None,
+    keeper: str | None,
+    keep: bool,
 ) -> NoReturn:
     """Write, show and keep a report, and end with its exit code. keeper: the store that keeps it."""
+    import msgspec
+
+    report = report if texts else msgspec.structs.replace(report, questions=())
     printed = [_write(report, form, file) for form, file in forms.items()]
     if "-" not in printed:
         _show(report, every, store)
@@ -273,6 +288,7 @@ def label(
     junit: JunitOption = None,
     html: HtmlOption = None,
     every: EveryOption = False,
+    no_texts: NoTextsOption = False,
     no_save: NoSaveOption = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -290,7 +306,7 @@ def label(
         if not (no_ask or as_json):
             _ask(opened, task, questions, labeler_name(labeler))
         report = decide_with_labels(task, task.labels(opened), url)
-    _finish(report, forms, every=every, store=store, keeper=url, keep=not no_save)
+    _finish(report, forms, every=every, texts=not no_texts, store=store, keeper=url, keep=not no_save)
 
 
 def _ask(store: Store, task: LabelTask, questions: int, labeler: str) -> None:
@@ -439,7 +455,8 @@ def list_(
 def show(
     run_id: Annotated[str, typer.Argument(help="A run's id, or as much of its beginning as is unique.")],
     form: Annotated[str, typer.Option("--format", help="text, markdown, junit or html.", show_default=True)] = "text",
-    every: Annotated[bool, typer.Option("--all", help="Show every metric of every segment.")] = False,
+    every: EveryOption = False,
+    no_texts: NoTextsOption = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -458,7 +475,7 @@ def show(
     url = existing(store)
     with Store.open(url) as opened:
         report = read_report(opened, run_id)
-    report = with_questions(report, url)
+    report = report if no_texts else with_questions(report, url)
     if form == "text" and not as_json:
         _show(report, every, store)
     else:

@@ -36,6 +36,9 @@ def with_anchor(report: GateReport, against: GateReport, *, blocks: bool = False
         anchor=result,
         decision="block" if harmed else report.decision,
         first_broken=report.first_broken or (first_broken(worse) if harmed else None),
-        warnings=(*report.warnings, *(f"against the anchor: {each}" for each in against.warnings)),
+        warnings=(
+            *report.warnings,
+            *(f"against the anchor: {each}" for each in against.warnings if each not in report.warnings),
+        ),
     )
     return msgspec.structs.replace(found, headline=headline(found), next_steps=next_steps(found))

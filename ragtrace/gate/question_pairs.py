@@ -54,8 +54,8 @@ class SideTexts(NamedTuple):
         if self.url is None:
             return {}
         with Store.open(self.url) as store:
-            found = store.get_records(request_ids)
-            return {id_: (record, store.get_analysis(id_)) for id_, record in found.items()}
+            found, analyses = store.get_records(request_ids), store.get_analyses(request_ids)
+            return {id_: (record, analyses.get(id_)) for id_, record in found.items()}
 
 
 def side_texts(name: str, text: str, store: str | None, service: str | None, now: int | None = None) -> SideTexts:

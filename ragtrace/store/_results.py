@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -273,9 +273,9 @@ def last_success(connection: sa.Connection) -> dict[str, float]:
     return {row.service: row.at for row in connection.execute(sa.select(success).order_by(success.c.service))}
 
 
-def get(connection: sa.Connection, request_id: str, kind: str) -> Analysis | None:
-    """The newest analysis of one request."""
-    return next((found for _, found in _bodies(connection, [clean(request_id)], kind)), None)
+def get(connection: sa.Connection, request_ids: Iterable[str], kind: str) -> dict[str, Analysis]:
+    """The newest analysis of each of these requests that has one."""
+    return dict(_bodies(connection, list(map(clean, request_ids)), kind))
 
 
 def judges(connection: sa.Connection, request_ids: Sequence[str]) -> set[Judge]:

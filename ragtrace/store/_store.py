@@ -365,8 +365,12 @@ class Store:
 
     def get_analysis(self, request_id: str, kind: str = COVERAGE) -> Analysis | None:
         """The newest analysis of a request."""
+        return next(iter(self.get_analyses([request_id], kind).values()), None)
+
+    def get_analyses(self, request_ids: Iterable[str], kind: str = COVERAGE) -> dict[str, Analysis]:
+        """The newest analyses of these requests, of those that have one."""
         with self._database.read() as connection:
-            return results.get(connection, request_id, kind)
+            return results.get(connection, request_ids, kind)
 
     def analyses(
         self, *, service: str | None = None, kind: str = COVERAGE, since: int | None = None

@@ -58,10 +58,10 @@ def undecided(tmp_path: Path) -> Iterator[Undecided]:
         judged(
             f"{side}{at:03}",
             question=f"Is theft covered in {at}?",
-            broken="generation" if broken(at) else None,
+            broken="generation" if at in broken else None,
             versions={"model": side},
         )
-        for side, broken in (("a", lambda at: LOST <= at < LOST + WON), ("b", lambda at: at < LOST))
+        for side, broken in (("a", range(LOST, LOST + WON)), ("b", range(LOST)))
         for at in range(COUNT)
     ]
     with Store.open(url) as store:

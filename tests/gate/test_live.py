@@ -9,7 +9,7 @@ import pytest
 
 from ragtrace.errors import ConfigurationError, InputError
 from ragtrace.gate.live import live_selection, standardize
-from ragtrace.gate.reports import render
+from ragtrace.gate.reports import Format, render
 from ragtrace.gate.runs import compare
 from ragtrace.gate.statistics.estimates import CellEstimate, estimate
 from ragtrace.gate.statistics.means import rows_of
@@ -109,7 +109,8 @@ def test_a_report_says_the_mix() -> None:
     one, two, mix = standardize(_side("before", 0.8, 300, chance), _side("after", 0.3, 300, chance))
     found = compare(one, two, Policy(rules=(RULE,), pairing="unpaired"))
     shown = report("pass", [cell(), *found.cells], paired=False, pairs=None, mix=mix)
-    for form in ("text", "markdown", "html"):
+    forms: tuple[Format, ...] = ("text", "markdown", "html")
+    for form in forms:
         assert "segments in the baseline's proportions: easy 8" in " ".join(
-            render(shown, form).replace("&#x27;", "'").replace("\\", "").split()  # type: ignore[arg-type]
+            render(shown, form).replace("&#x27;", "'").replace("\\", "").split()
         )

@@ -424,4 +424,10 @@ def remarks(report: GateReport) -> tuple[str, ...]:
         if len(certain) > _NAMED
         else []
     )
-    return (*(plain(warning) for warning in report.warnings), *certain[:_NAMED], *more)
+    since = [
+        f"since the anchor, {place(cell)}: {cell_sentence(cell, report)}"
+        for cell in (report.anchor.worse if report.anchor is not None else ())
+    ]
+    rest = [f"{len(since) - _NAMED} more cells failed against the anchor"] if len(since) > _NAMED else []
+    warnings = (plain(warning) for warning in report.warnings)
+    return (*warnings, *since[:_NAMED], *rest, *certain[:_NAMED], *more)
