@@ -114,3 +114,7 @@ def test_a_report_says_the_mix() -> None:
         assert "segments in the baseline's proportions: easy 8" in " ".join(
             render(shown, form).replace("&#x27;", "'").replace("\\", "").split()
         )
+    easy = next(each for each in mix if each.segment == "easy")
+    assert easy.factor is not None
+    assert easy.factor > 2
+    assert f"× {easy.factor:.3g}" in render(shown, "html")

@@ -28,6 +28,7 @@ def test_an_analysis_comes_back_exactly(store: Store, make_record: MakeRecord, m
     finished = make_finished(job, reference_chunks=("c1",), computed_at=7)
     assert store.finish([finished], now=50.0) == 1
     assert store.get_analysis("r1") == finished.analysis
+    assert store.get_analyses(["r1", "none"]) == {"r1": finished.analysis}
     assert store.get_analysis("r1", kind="deep") is None
     assert store.get_analysis("unknown") is None
     assert store.queue_depth() == {"pending": 0, "leased": 0, "done": 1, "dead": 0}

@@ -14,7 +14,7 @@ from ragtrace.gate.reports.questions import StageQuestion, as_html, stage_questi
 from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
 from ragtrace.gate.types import Break, Cell, GateReport
 from ragtrace.html_page import Html, asset, join, standalone, tag
-from ragtrace.triage.rendering import plain, show_command
+from ragtrace.triage.rendering import percent, plain, show_command
 
 __all__ = ["Scale", "html", "scale"]
 
@@ -38,6 +38,7 @@ def html(report: GateReport) -> str:
         _header(report),
         _advice(report),
         _matrix(stages, report),
+        _mix(report),
         *(_stage(section, report, questions.get(section.name, ())) for section in stages),
         _computed(report),
     )
@@ -92,6 +93,30 @@ def _matrix(stages: Sequence[Section], report: GateReport) -> Html:
         tag("p", f"{legend}.{more}", class_="legend"),
         tag("p", _PLOTS.format(confidence(report)), class_="legend"),
     )
+
+
+def _mix(report: GateReport) -> Html:
+    """The segments of live traffic: their shares on both sides, and by how much the candidate's requests count."""
+    if not report.mix:
+        return Html("")
+    head = tag(
+        "tr",
+        tag("th", "segment", scope="col"),
+        *(tag("th", name, scope="col", class_="num") for name in ("baseline", "candidate", "counts")),
+    )
+    rows = [
+        tag(
+            "tr",
+            tag("th", content.label(each.segment), scope="row", dir="auto"),
+            tag("td", percent(each.baseline), class_="num"),
+            tag("td", percent(each.candidate), class_="num"),
+            tag("td", "left out" if each.factor is None else f"× {each.factor:.3g}", class_="num"),
+        )
+        for each in sorted(report.mix, key=lambda each: -each.baseline)
+    ]
+    table = tag("table", tag("caption", "Segments by share"), tag("thead", head), tag("tbody", *rows), class_="mix")
+    summary = tag("summary", tag("b", "Segments in the baseline's proportions"))
+    return tag("details", summary, tag("div", table, class_="scroll"))
 
 
 def _segments(report: GateReport) -> list[str]:

@@ -33,7 +33,6 @@ __all__ = [
 ]
 
 _NO_TEXT: Final = "no text is stored"
-_NO_BASELINE: Final = "no partner in the baseline"
 _LOST: Final = {
     "retrieval": "not found by retrieval",
     "rerank": "lost in rerank",
@@ -95,7 +94,10 @@ def changed_scores(pair: QuestionPair, metrics: Sequence[str] | None = None) -> 
         if (metrics is None or name in metrics) and name in METRICS and METRICS[name].state is None
     ]
     known.sort(key=lambda each: -abs((each[1] or 0.0) - (each[2] or 0.0)))
-    return ", ".join(f"{metric_name(name)} {_value(old)} → {_value(new)}" for name, old, new in known[:_SCORES])
+    before = "" if pair.baseline is None else "{} → "
+    return ", ".join(
+        f"{metric_name(name)} {before.format(_value(old))}{_value(new)}" for name, old, new in known[:_SCORES]
+    )
 
 
 def _value(value: float | None) -> str:
@@ -177,18 +179,22 @@ def _title(pair: QuestionPair) -> str:
     return _text(pair.question) if pair.question is not None else "(the question is not stored)"
 
 
-def _answer(side: AnswerSide | None) -> str:
-    if side is None:
-        return f"({_NO_BASELINE})"
+def _answer(side: AnswerSide) -> str:
     return f"({_NO_TEXT})" if side.answer is None else plain(side.answer)
 
 
-def _answers(pair: QuestionPair, most: int | None = None) -> list[Word]:
-    """The changes from the old answer to the new one; of a text that is not there, what is said in its place."""
-    old, new = (_limited(_answer(side), most) for side in (pair.baseline, pair.candidate))
-    if pair.baseline is None or pair.baseline.answer is None or pair.candidate.answer is None:
-        return [("removed", old), ("added", new)]
-    return word_changes(old, new)
+def _panels(pair: QuestionPair, most: int | None = None) -> list[tuple[str, list[Word]]]:
+    """Both answers with what went and what came; the one answer where there is no other; what is said of a text that is
+    not stored is no change."""
+    sides = [(name, side) for name, side in (("before", pair.baseline), ("after", pair.candidate)) if side is not None]
+    texts = [_limited(_answer(side), most) for _, side in sides]
+    if len(sides) < 2 or any(side.answer is None for _, side in sides):
+        return [(name, [("same", text)]) for (name, _), text in zip(sides, texts, strict=True)]
+    words = word_changes(texts[0], texts[1])
+    return [
+        ("before", [word for word in words if word[0] != "added"]),
+        ("after", [word for word in words if word[0] != "removed"]),
+    ]
 
 
 def _limited(text: str, most: int | None) -> str:
@@ -199,8 +205,8 @@ def as_markdown(questions: Sequence[StageQuestion]) -> Iterator[str]:
     """The lines of a list of questions, each with a table of both answers."""
     for each in questions:
         yield from ("", f"**{escaped(_title(each.pair))}** ({escaped(_short(each.pair.segment))})", "")
-        rows = [(shortened(_answer(each.pair.baseline)), shortened(_answer(each.pair.candidate)))]
-        yield from table(("before", "after"), rows)
+        panels = [(name, shortened(" ".join(text for _, text in words))) for name, words in _panels(each.pair)]
+        yield from table([name for name, _ in panels], [[text for _, text in panels]])
         yield ""
         yield from (f"- {name}: {escaped(text)}" for name, text in _facts(each))
         yield f"- look at {code(show_command(each.pair.candidate.request_id))}{_before(each.pair)}"
@@ -211,6 +217,7 @@ def _before(pair: QuestionPair) -> str:
 
 
 _ANSWER: Final = 400  # characters of an answer in a terminal
+_MARKS: Final[dict[str, str]] = {"removed": "del", "added": "ins"}
 _STYLES: Final = {"same": "", "removed": "red", "added": "green"}
 
 
@@ -219,23 +226,19 @@ def as_text(questions: Sequence[StageQuestion]) -> Iterator[RenderableType]:
     for each in questions:
         yield Text()
         yield Text.assemble((_title(each.pair), "bold"), (f"  {_short(each.pair.segment)}", "dim"))
+        panels = _panels(each.pair, _ANSWER)
         sides = Table.grid(padding=(0, 2, 0, 0), expand=True)
-        sides.add_column(ratio=1, overflow="fold")
-        sides.add_column(ratio=1, overflow="fold")
-        sides.add_row(Text("before", style="dim"), Text("after", style="dim"))
-        words = _answers(each.pair, _ANSWER)
-        sides.add_row(*(_side(words, own) for own in ("removed", "added")))
+        for _ in panels:
+            sides.add_column(ratio=1, overflow="fold")
+        sides.add_row(*(Text(name, style="dim") for name, _ in panels))
+        sides.add_row(*(_styled(words) for _, words in panels))
         facts = labeled(*((name, Text(text)) for name, text in _facts(each)))
         yield Padding(sides, (0, 0, 0, 2))
         yield Padding(facts, (0, 0, 0, 2))
 
 
-def _side(words: Sequence[Word], own: str) -> Text:
-    found = Text()
-    for kind, text in words:
-        if kind in ("same", own):
-            found.append(" " if found else "").append(text, style=_STYLES[kind])
-    return found
+def _styled(words: Sequence[Word]) -> Text:
+    return Text(" ").join(Text(text, style=_STYLES[kind]) for kind, text in words)
 
 
 def as_html(questions: Sequence[StageQuestion]) -> Html:
@@ -245,7 +248,6 @@ def as_html(questions: Sequence[StageQuestion]) -> Html:
 
 def _card(each: StageQuestion) -> Html:
     pair = each.pair
-    words = _answers(pair)
     lines = [(name, tag("span", text, dir="auto")) for name, text in _facts(each)]
     commands = tag("code", show_command(pair.candidate.request_id))
     if pair.baseline is not None:
@@ -255,20 +257,14 @@ def _card(each: StageQuestion) -> Html:
     return tag(
         "article",
         tag("h4", tag("span", _title(pair), dir="auto"), " ", tag("span", _short(pair.segment), class_="faint")),
-        tag(
-            "div",
-            _answer_html("before", words, "removed", "del"),
-            _answer_html("after", words, "added", "ins"),
-            class_="sides",
-        ),
+        tag("div", *(_panel(name, words) for name, words in _panels(pair)), class_="sides"),
         tag("dl", *(join(tag("dt", name), tag("dd", text)) for name, text in lines)),
         class_="question",
     )
 
 
-def _answer_html(title: str, words: Sequence[Word], own: str, mark: str) -> Html:
+def _panel(title: str, words: Sequence[Word]) -> Html:
     parts: list[str] = []
     for kind, text in words:
-        if kind in ("same", own):
-            parts += [" " if parts else "", text if kind == "same" else tag(mark, text)]
+        parts += [" " if parts else "", tag(_MARKS[kind], text) if kind in _MARKS else text]
     return tag("div", tag("b", title, class_="faint"), tag("p", *parts, dir="auto"))
