@@ -90,7 +90,10 @@ def _differing(
     """Pairs whose states differ, with their rank: those that flipped in either direction, and those of which one side
     is judged."""
     before, after = comparison.baseline, comparison.candidate
-    for one, two in comparison.pairs.tolist() if comparison.pairs is not None else ():
+    same = comparison.unchanged.get(stage)
+    for at, (one, two) in enumerate(comparison.pairs.tolist() if comparison.pairs is not None else ()):
+        if same is not None and same[at]:
+            continue
         states = int(before.states[stage][one]), int(after.states[stage][two])
         judged = sum(state in (_SOUND, _BROKEN) for state in states)
         if states[0] != states[1] and judged and NOWHERE not in states and segment in (None, before.segments[one]):

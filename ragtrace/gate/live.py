@@ -136,6 +136,7 @@ def _within(side: Population, segments: Mapping[str, float]) -> Population:
         scores={metric: values[rows] for metric, values in side.scores.items()},
         states={stage: codes[rows] for stage, codes in side.states.items()},
         excluded=excluded,
+        traces=(),  # of pairs alone
     )
 
 

@@ -57,6 +57,7 @@ def undecided(tmp_path: Path) -> Iterator[Undecided]:
     sides = [
         judged(
             f"{side}{at:03}",
+            "Up to 500 EUR." if side == "b" and at < LOST + WON else "Theft is covered up to 500 EUR.",
             question=f"Is theft covered in {at}?",
             broken="generation" if at in broken else None,
             versions={"model": side},

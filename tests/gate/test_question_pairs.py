@@ -14,7 +14,7 @@ from ragtrace.store import Finished, Store
 from ragtrace.types import LostChunk
 from tests.gate.asked import judged, written
 
-COUNT = 40
+COUNT = 80
 
 
 def test_an_answer_that_nothing_bears() -> None:
@@ -117,7 +117,7 @@ def test_a_report_has_texts_and_the_store_keeps_none(tmp_path: Path) -> None:
 def test_a_side_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     """The report stays; a warning says why texts are missing."""
     sides = [
-        (judged(f"a{at}", question=f"q {at}"), judged(f"b{at}", question=f"q {at}", coverage=0.1))
+        (judged(f"a{at}", question=f"q {at}"), judged(f"b{at}", "Never.", question=f"q {at}", coverage=0.1))
         for at in range(COUNT)
     ]
     one = written(tmp_path / "a.jsonl", *(each for each, _ in sides))
