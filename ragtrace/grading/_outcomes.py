@@ -60,7 +60,7 @@ def fit_upper(best_scores: Sequence[float], is_right: Sequence[bool], wanted: fl
 
     best_scores: `(requests,)`, each request's best document. is_right: whether the evidence was really there, by a
     label or an outcome. wanted: a share in (0, 1). Sure: the lower end of the 95 % interval reaches it. Every
-    score is tried, so of many that barely reach it the least one is a little lucky: judge the threshold on other requests.
+    score is tried, so of many that barely reach it the least one is a little lucky: judge it on other requests.
     """
     if len(best_scores) != len(is_right):
         raise ConfigurationError(
