@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtrace.gate._sizes import OTHER
 from ragtrace.gate.statistics.means import Rows, rows_of
 from ragtrace.gate.types import Cell, CellChanges, ChangedPair, Comparison, Direction
 
@@ -26,7 +27,7 @@ def is_suspicious(cell: Cell) -> bool:
     return cell.outcome == "inconclusive" and (harm > 0 or cell.unjudged is not None)
 
 
-def find_changes(comparison: Comparison, cells: Sequence[Cell]) -> tuple[CellChanges, ...]:
+def find_changes(comparison: Comparison, cells: Sequence[Cell], small: Sequence[str] = ()) -> tuple[CellChanges, ...]:
     """Of each such cell the questions that lost most, and among equals those that lost most in the others as well.
 
     A pair's loss is against its own baseline. Without pairs it is against the baseline's mean.
@@ -35,7 +36,10 @@ def find_changes(comparison: Comparison, cells: Sequence[Cell]) -> tuple[CellCha
     if not chosen:
         return ()
     rows = rows_of(comparison)
-    parts = {segment: rows if segment is None else rows.within(segment) for segment in {one.segment for one in chosen}}
+    parts = {
+        name: rows if name is None else rows.union(name, small if name == OTHER else (name,))
+        for name in {one.segment for one in chosen}
+    }
     found = []
     for cell in chosen:
         part = parts[cell.segment]
