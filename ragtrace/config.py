@@ -476,6 +476,9 @@ _COMMANDS: Final = (
     _of("analyze, calibrate, grade request, grade report", "judge", "role=model, ...", None,
         "Who judges in a role (entails, relevant, answers): a classifier's folder or name, or chat:URL#NAME of a "
         "server's; more than one by several options, or with commas.", secret=True),
+    _of("analyze, calibrate", "judge_calibration", "role=file, ...", None,
+        "Calibrations of these judges by role, as `ragtrace verifier calibrate` writes them; a classifier's folder may "
+        "have its own."),
     _of("analyze, calibrate", "judge_tokens", "whole number", None,
         "The most tokens that judges behind servers may read and write in an hour, by all workers of this command."),
     _of("label ask", "labeler", "text", None, "Who labels; by default the user's name."),

@@ -61,6 +61,7 @@ def analyze(
     verifier: Annotated[str | None, option("verifier", metavar="MODEL")] = None,
     embeddings: Annotated[str | None, option("embeddings", metavar="MODEL")] = None,
     judge: Annotated[list[str] | None, option("judge", metavar="ROLE=MODEL")] = None,
+    judge_calibration: Annotated[list[str] | None, option("judge_calibration", metavar="ROLE=FILE")] = None,
     judge_tokens: Annotated[int | None, option("judge_tokens", min=0)] = None,
     entities: Annotated[str | None, option("entities", metavar="PIPELINE")] = None,
     probe: Annotated[str | None, option("probe", metavar="MODULE:NAME")] = None,
@@ -97,7 +98,7 @@ def analyze(
     from ragtrace.analyze.worker import LEASE_SECONDS, WorkerSettings
     from ragtrace.cli.terminal import existing
     from ragtrace.config import load
-    from ragtrace.engines.model_names import as_baseline, as_judges
+    from ragtrace.engines.model_names import as_baseline, as_calibrations, as_judges
     from ragtrace.export.events import sending_events
     from ragtrace.store import ATTRIBUTION, COVERAGE, Store
 
@@ -124,6 +125,7 @@ def analyze(
         verifier=verifier,
         embeddings=embeddings,
         judges=judges,
+        judge_calibrations=as_calibrations(judge_calibration or ()),
         judge_tokens=None if judge_tokens is None else judge_tokens / workers,
         entities=entities,
         probe=probe,

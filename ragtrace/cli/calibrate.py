@@ -33,6 +33,7 @@ def calibrate(
         typer.Option("--requests", min=1, help="Judge so many requests as they are, at most.  [default: 500]"),
     ] = None,
     judge: Annotated[list[str] | None, option("judge", metavar="ROLE=MODEL")] = None,
+    judge_calibration: Annotated[list[str] | None, option("judge_calibration", metavar="ROLE=FILE")] = None,
     judge_tokens: Annotated[int | None, option("judge_tokens", min=0)] = None,
     verifier: Annotated[str | None, option("verifier", metavar="MODEL")] = None,
     embeddings: Annotated[str | None, option("embeddings", metavar="MODEL")] = None,
@@ -67,27 +68,32 @@ def calibrate(
         elif service is None:
             raise ConfigurationError("give --service S, as it was recorded; ragtrace doctor lists the services")
         else:
-            settings = _settings(judge, judge_tokens, verifier, embeddings)
+            settings = _settings(judge, judge_calibration, judge_tokens, verifier, embeddings)
             window = window_of(since, until)
             found = propose_calibration(opened, service, window, settings, most=requests or MOST)
             _print_one(found, _next(found), as_json)
 
 
 def _settings(
-    judge: list[str] | None, judge_tokens: int | None, verifier: str | None, embeddings: str | None
+    judge: list[str] | None,
+    judge_calibration: list[str] | None,
+    judge_tokens: int | None,
+    verifier: str | None,
+    embeddings: str | None,
 ) -> WorkerSettings:
     """What judges, as `ragtrace analyze` would with the same options."""
     from ragtrace.analyze.worker import WorkerSettings
     from ragtrace.engines.judge_budget import Budget
-    from ragtrace.engines.model_names import as_judges, load_judges
+    from ragtrace.engines.model_names import as_calibrations, as_judges, load_judges
     from ragtrace.errors import ConfigurationError
 
     named = as_judges(judge or ())
     if verifier and "entails" in named:
         raise ConfigurationError("--verifier and --judge entails=MODEL both judge claims; give one of them")
-    judges = load_judges(
-        named | ({"entails": verifier} if verifier else {}), budget=Budget(tokens_per_hour=judge_tokens)
-    )
+    if verifier:
+        named["entails"] = verifier
+    files, budget = as_calibrations(judge_calibration or ()), Budget(tokens_per_hour=judge_tokens)
+    judges = load_judges(named, budget=budget, calibrations=files)
     first = None
     if embeddings:
         from ragtrace.engines.verifier import EmbeddingVerifier

@@ -43,6 +43,18 @@ _CalibrateOn = Annotated[
 _Precision = Annotated[str, typer.Option("--precision", help="float32, or bf16 where the device has it.")]
 _Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads of torch on a CPU.")]
 _Model = Annotated[str, typer.Argument(metavar="MODEL", help="A sequence classifier's folder or Hugging Face name.")]
+_Judge = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", help="A sequence classifier's folder or Hugging Face name, or chat:URL#NAME of a server's."
+    ),
+]
+_DataOrNone = Annotated[
+    Path | None,
+    typer.Option(
+        "--data", metavar="DIR", help="Labelled claims: a folder for each data set (docs/how-to/verifier.md)."
+    ),
+]
 _Labels = Annotated[
     str | None,
     typer.Option(
@@ -105,8 +117,15 @@ def train(
 
 @app.command("calibrate")
 def calibrate(
-    model: _Model,
-    data: _Data,
+    model: _Judge,
+    data: _DataOrNone = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            "--pairs", metavar="FILE", help="Labelled pairs in place of --data: JSON lines of short, long and label."
+        ),
+    ] = None,
+    role: Annotated[str, typer.Option("--role", help="What the pairs ask: entails, relevant or answers.")] = "entails",
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="[default: calibration.json in the model's folder]")
     ] = None,
@@ -117,11 +136,17 @@ def calibrate(
     threads: _Threads = 2,
     as_json: JsonOption = False,
 ) -> None:
-    """Fit the probabilities of any classifier on labelled claims, and write them down for `--calibration`."""
+    """Fit the probabilities of a judge on labelled claims or pairs, and write them down for `--calibration` and
+    `--judge-calibration`. A model behind a server (`chat:URL#NAME`) is calibrated on pairs."""
     from ragtrace.engines.calibration import FILE
     from ragtrace.engines.training.examples import read_examples
     from ragtrace.errors import ConfigurationError
 
+    if (data is None) == (pairs is None):
+        raise ConfigurationError("give --data DIR with labelled claims, or --pairs FILE with labelled pairs")
+    if data is None:
+        _calibrate_on_pairs(model, pairs or Path(), role, out, method, as_json)
+        return
     if out is None and not Path(model).expanduser().is_dir():
         raise ConfigurationError.of("model", model, "a local folder, or --out FILE for the calibration")
     verifier = _loaded(model, labels=_names(labels), precision=precision, threads=threads, calibrated=False)
@@ -132,6 +157,21 @@ def calibrate(
         print_json({"id": fitted.id, "file": str(path), "ece": fitted.ece, "claims": fitted.claims})
     elif fitted is not None:
         console().print(f"calibration {fitted.id} on {fitted.claims} claims, error {_number(fitted.ece)}: {path}")
+
+
+def _calibrate_on_pairs(model: str, pairs: Path, role: str, out: Path | None, method: str, as_json: bool) -> None:
+    from ragtrace.engines.pair_calibration import calibrate_judge, read_pairs
+    from ragtrace.errors import ConfigurationError
+
+    if out is None:
+        raise ConfigurationError("give --out FILE for the calibration of pairs")
+    fitted = calibrate_judge(model, role, read_pairs(pairs), method=method, data=pairs.name)
+    fitted.save(out)
+    if as_json:
+        print_json({"id": fitted.id, "file": str(out), "ece": fitted.ece, "claims": fitted.claims})
+    else:
+        told = f"calibration {fitted.id} on {fitted.claims} pairs, error {_number(fitted.ece)}: {out}"
+        console().print(f"{told}; ragtrace analyze --judge-calibration {role}={out} uses it", soft_wrap=True)
 
 
 @app.command("evaluate")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, get_args
 
@@ -27,6 +28,7 @@ Method: TypeAlias = Literal["temperature", "isotonic"]
 _LEAST: Final = 1e-6
 _BINS: Final = 10
 _RIDGE: Final = 0.1
+_FOLDS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,29 @@ class Calibration:
             rate=rate,
             claims=len(truth),
         )
+
+    @classmethod
+    def fit_pairs(
+        cls, said: ArrayLike, truth: ArrayLike, groups: Sequence[str], *, method: Method, model: str, data: str
+    ) -> Self:
+        """Fit on what a judge says of pairs of any role, with the error on groups that a fit did not see.
+
+        groups: of each pair what must not stand on both sides, such as its question. data: the name of the pairs.
+
+        Raises: ConfigurationError where all pairs are of one kind, or all groups but one fifth of them are.
+        """
+        import numpy as np
+
+        given, true = np.asarray(said, dtype=float), np.asarray(truth, dtype=float)
+        fitted = cls.fit(given, true, method=method, model=model)
+        names = sorted(set(groups))
+        folds = np.array([names.index(each) % _FOLDS for each in groups])
+        left_out = np.zeros(len(given))
+        for fold in range(min(_FOLDS, len(names))):
+            other = cls.fit(given[folds != fold], true[folds != fold], method=method, model=model)
+            left_out[folds == fold] = other.at_rate(other.apply(given[folds == fold]))
+        error = expected_calibration_error(left_out, true)
+        return replace(fitted, data=(data,), sources=len(names), ece=round(error, 6))
 
     def apply(self, support: ArrayLike) -> NDArray[np.float64]:
         """Probabilities of support were supported and unsupported claims alike many, in the order given."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, get_args, overload
 
 from ragtrace.config import variable
@@ -27,6 +28,7 @@ __all__ = [
     "JUDGE_KEY",
     "Judges",
     "as_baseline",
+    "as_calibrations",
     "as_judges",
     "is_silent",
     "load_generator",
@@ -136,15 +138,33 @@ def as_judges(given: Iterable[str]) -> dict[Role, str]:
     return found
 
 
-def load_judges(models: Mapping[Role, str], *, budget: Budget | None = None) -> Judges:
+def as_calibrations(given: Iterable[str]) -> dict[Role, str]:
+    """The file of each role's calibration, from texts as `as_judges` reads them. Raises: ConfigurationError."""
+    try:
+        return as_judges(given)
+    except ConfigurationError as error:
+        raise ConfigurationError(str(error).replace("judge", "judge calibration", 1).replace("MODEL", "FILE")) from None
+
+
+def load_judges(
+    models: Mapping[Role, str], *, budget: Budget | None = None, calibrations: Mapping[Role, str] | None = None
+) -> Judges:
     """What judges in each role that is named; a model for relevance and answers, or behind a server, is there once.
 
-    budget: what all judges behind servers may spend together. Raises: as `load_judge`.
+    budget: what all judges behind servers may spend together. calibrations: files, by role. Raises: as `load_judge`,
+    and ConfigurationError for the calibration of a role that nobody judges in.
     """
     from ragtrace.engines.chat_judge import ChatJudge
 
+    files = dict(calibrations or {})
+    for role in files.keys() - models.keys():
+        raise ConfigurationError.of("judge calibration", f"{role}=...", f"a role with a judge: {', '.join(models)}")
+
+    def of(model: str) -> dict[Role, str]:
+        return {role: file for role, file in files.items() if models[role] == model}
+
     named = models.get("entails")
-    entails = load_judge("entails", named, budget=budget) if named else None
+    entails = load_judge("entails", named, budget=budget, calibrations=of(named)) if named else None
     loaded: dict[str, RelevanceClassifier | ChatJudge] = {}
     if named and isinstance(entails, ChatJudge):
         loaded[named] = entails
@@ -154,7 +174,9 @@ def load_judges(models: Mapping[Role, str], *, budget: Budget | None = None) -> 
         if model is None:
             return None
         known = loaded.get(model)
-        loaded[model] = known.in_role(role) if known is not None else load_judge(role, model, budget=budget)
+        loaded[model] = (
+            known.in_role(role) if known is not None else load_judge(role, model, budget=budget, calibrations=of(model))
+        )
         return loaded[model]
 
     return Judges(entails, other("relevant"), other("answers"))
@@ -162,38 +184,50 @@ def load_judges(models: Mapping[Role, str], *, budget: Budget | None = None) -> 
 
 @overload
 def load_judge(
-    role: Literal["entails"], model: str, *, budget: Budget | None = None
+    role: Literal["entails"],
+    model: str,
+    *,
+    budget: Budget | None = None,
+    calibrations: Mapping[Role, str] | None = None,
 ) -> EntailmentVerifier | ChatJudge: ...
 
 
 @overload
 def load_judge(
-    role: Literal["relevant", "answers"], model: str, *, budget: Budget | None = None
+    role: Literal["relevant", "answers"],
+    model: str,
+    *,
+    budget: Budget | None = None,
+    calibrations: Mapping[Role, str] | None = None,
 ) -> RelevanceClassifier | ChatJudge: ...
 
 
 def load_judge(
-    role: Role, model: str, *, budget: Budget | None = None
+    role: Role, model: str, *, budget: Budget | None = None, calibrations: Mapping[Role, str] | None = None
 ) -> EntailmentVerifier | RelevanceClassifier | ChatJudge:
     """A sequence classifier from a folder or by its Hugging Face name, or `chat:URL#NAME` of an OpenAI server.
 
     `URL#NAME` without `chat:` is a server that continues texts. The key, where the server wants one, stands in the
-    environment variable that `JUDGE_KEY` names. budget: of a judge behind a server.
+    environment variable that `JUDGE_KEY` names. budget: of a judge behind a server. calibrations: files, by role; by
+    default those of a classifier's folder.
 
     Raises: ModelError when it cannot be loaded, ConfigurationError for a URL without a name, MissingExtraError.
     """
     address = model.removeprefix(_CHAT)
     if address.startswith(_SERVER):
+        from ragtrace.engines.calibration import Calibration
         from ragtrace.engines.chat_judge import ChatJudge
 
         url, name = _at_server("judge", model)
         key = JUDGE_KEY if JUDGE_KEY in os.environ else None
-        return ChatJudge(url, name, chat=address != model, api_key_env=key, budget=budget).in_role(role)
+        known = {each: Calibration.load(Path(file)) for each, file in (calibrations or {}).items()}
+        judge = ChatJudge(url, name, chat=address != model, api_key_env=key, budget=budget, calibrations=known)
+        return judge.in_role(role)
     _refuse_url("judge", model)
     if role == "entails":
         from ragtrace.engines.verifier import EntailmentVerifier
 
-        return EntailmentVerifier.load(model)
+        return EntailmentVerifier.load(model, calibration=(calibrations or {}).get(role))
     from ragtrace.engines.pair_classifier import RelevanceClassifier
 
-    return RelevanceClassifier.load(model, role=role)
+    return RelevanceClassifier.load(model, role=role, calibration=(calibrations or {}).get(role))

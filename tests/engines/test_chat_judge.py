@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from ragtrace.cli import app
 from ragtrace.config import Config
 from ragtrace.coverage import JudgedAnswer, verify_answers
 from ragtrace.coverage.answer import score_answer
@@ -21,6 +23,8 @@ from ragtrace.engines.calibration import Calibration
 from ragtrace.engines.chat_judge import ChatJudge, JudgeUsage
 from ragtrace.engines.judge_budget import Budget
 from ragtrace.engines.labels import ROLES, Role
+from ragtrace.engines.model_names import as_calibrations, load_judges
+from ragtrace.engines.pair_calibration import calibrate_judge, read_pairs
 from ragtrace.errors import ConfigurationError, ModelError, NotJudged, ServerError
 from ragtrace.privacy import read_capture
 from ragtrace.record.content import ContentPolicy
@@ -480,3 +484,45 @@ def test_a_key_is_sent_and_shown_nowhere(server: Served, monkeypatch: pytest.Mon
     with pytest.raises(ServerError) as refused:
         asked.relevant(PAIRS[1:])
     assert "sk-secret-words" not in str(refused.value)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_command_line_calibrates_it_on_labelled_pairs(role: Role, server: Served, tmp_path: Path) -> None:
+    """What it says is asked once of each pair; the file is that of this judge, and is used in its role alone."""
+    pairs = [(f"limit {'30 ' * number}", f"days {'40 ' * (number % 5)}", number % 3 == 0) for number in range(15)]
+    file, out = tmp_path / "pairs.jsonl", tmp_path / "calibration.json"
+    file.write_text(
+        "\n".join(json.dumps({"short": short, "long": long, "label": label}) for short, long, label in pairs)
+    )
+    model = f"chat:{server.at('vllm')}#tiny"
+    given = ["verifier", "calibrate", model, "--role", role, "--pairs", str(file), "--out", str(out)]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0, done.output
+    assert f"--judge-calibration {role}=" in done.output
+    assert len(server.seen()) == len(pairs)
+    fitted = Calibration.load(out)
+    assert (fitted.claims, fitted.sources, fitted.data) == (15, 15, ("pairs.jsonl",))
+    assert fitted.ece is not None
+    named: dict[Role, str] = dict.fromkeys(ROLES, model)
+    judges = load_judges(named, calibrations={role: str(out)})
+    by_role = {"entails": judges.entails, "relevant": judges.relevant, "answers": judges.answers}
+    assert [each for each, judge in by_role.items() if judge is not None and judge.calibration == fitted] == [role]
+    with pytest.raises(ConfigurationError, match="a role with a judge"):
+        load_judges({each: model for each in ROLES if each != role}, calibrations={role: str(out)})
+
+
+def test_pairs_that_cannot_be_calibrated_on(tmp_path: Path) -> None:
+    """Each is one line that says where, before anything is asked."""
+    file = tmp_path / "pairs.jsonl"
+    for text, role, told in (
+        ('{"short": "a", "long": "b", "label": true}\n{"short": "a"}', "entails", "line 2 of"),
+        ('{"short": "a", "long": "b", "label": true}', "entails", "pairs of both labels"),
+        ('{"short": "a", "long": "b", "label": true}', "judges", "entails, relevant, answers"),
+    ):
+        file.write_text(text)
+        with pytest.raises(ConfigurationError, match=told):
+            calibrate_judge("chat:http://127.0.0.1:9/v1#m", role, read_pairs(file), method="temperature", data="d")
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        read_pairs(tmp_path / "none.jsonl")
+    with pytest.raises(ConfigurationError, match="ROLE=FILE, each role once"):
+        as_calibrations(["entails"])

@@ -54,7 +54,8 @@ class Work:
     """What each worker gets. Models go by name: each worker loads its own.
 
     store: the URL. settings: without models. probe: `module:attribute` of what asks the index. explaining: further
-    arguments of the `Explainer`. judges: by role, `entails` in place of verifier. judge_tokens: that those behind
+    arguments of the `Explainer`. judges: by role, `entails` in place of verifier;
+    judge_calibrations: files of theirs. judge_tokens: that those behind
     servers may spend in an hour. results: opens what takes each committed result, a function of a module.
     torch_threads: of each worker's models on the CPU; None leaves them alone. environment: variables that the
     worker's process gets before it loads anything.
@@ -67,6 +68,7 @@ class Work:
     verifier: str | None = None
     embeddings: str | None = None
     judges: Mapping[Role, str] = field(default_factory=dict, repr=False)
+    judge_calibrations: Mapping[Role, str] = field(default_factory=dict)
     judge_tokens: float | None = None
     entities: str | None = None
     probe: str | None = None
@@ -104,7 +106,11 @@ def do(
         torch_threads(work.torch_threads),
         work.results() if work.results is not None else nullcontext() as on_result,
     ):
-        judges = load_judges(work.judges, budget=Budget(tokens_per_hour=work.judge_tokens))
+        judges = load_judges(
+            work.judges,
+            budget=Budget(tokens_per_hour=work.judge_tokens),
+            calibrations=work.judge_calibrations,
+        )
         settings = replace(
             work.settings,
             owner=owner,
