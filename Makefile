@@ -32,7 +32,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(addpre
 TORCH_STAMP := $(VENV)/.torch-$(firstword $(shell printf '%s' '$(TORCH) $(PIP_EXTRA_INDEX)' | cksum))
 
 .DEFAULT_GOAL := help
-.PHONY: demo test unit lint chaos soak fuzz gate-demo alert-mutants check generate bench bench-gpu bench-million frameworks spans capture test-models clean help
+.PHONY: demo test unit lint chaos soak fuzz gate-demo alert-mutants check generate bench bench-gpu bench-million frameworks spans capture judges test-models clean help
 
 demo: $(VENV)/.demo ## set up what is missing, run the demo pipeline and diagnose it
 	$(BIN)/ragtrace demo $(DEMO_ARGS)
@@ -99,6 +99,9 @@ spans: ## record what tracing packages send, each in an environment of its own
 
 capture: $(VENV)/.test ## write docs/reference/capture.md from the tests that pass
 	$(BIN)/python -m pytest --quiet -m captures --write-captures
+
+judges: $(VENV)/.test ## fit the built-in verifier of claims again, and judge it on data sets left out (RAGTRACE_BENCH_DATA)
+	$(BIN)/python bench/builtin_verifier.py --fit --sealed --cosine
 
 test-models: $(VENV)/.test ## train the small language model of the tests again, from a fixed seed (a few minutes)
 	$(BIN)/python -m tests.models.train

@@ -4,7 +4,7 @@ The weights are random: what is measured is how long a model of that size takes,
 claims, each beside three chunks and the best sentences of all, 50 candidates and one answer. int8 is torch's dynamic
 quantization of linear layers.
 
-Usage: python bench/judges.py [--rounds N] [--precisions float32,bf16,int8] [--sizes tiny,minilm]
+Usage: python bench/judges.py [--rounds N] [--builtin] [--precisions float32,bf16,int8] [--sizes tiny,minilm]
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from ragtrace.coverage.verifier import gather
+from ragtrace.engines._builtin_verifier import BuiltinVerifier, TokenEncoder
 from ragtrace.engines.encoder import packaged_encoder
 from ragtrace.engines.pair_classifier import RelevanceClassifier
 from ragtrace.engines.verifier import EntailmentVerifier
@@ -30,7 +32,7 @@ SIZES: Final[dict[str, dict[str, int]]] = {
     "tiny": {"num_hidden_layers": 2, "hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 2},
     "minilm": {},  # as the packaged encoder is
 }
-CLAIMS, EVIDENCES, CANDIDATES, PAIRS, ROUNDS = 10, 4, 50, 64, 3
+CLAIMS, EVIDENCES, CANDIDATES, PAIRS, PACKED, ROUNDS = 10, 4, 50, 64, 8, 3
 WORDS: Final = 100  # of a chunk
 
 
@@ -90,13 +92,38 @@ def measure(size: str, precision: str, rounds: int) -> None:
     )
 
 
+def measure_builtin(rounds: int) -> None:
+    """Print the same of the built-in verifier, which judges the claims of a request alone."""
+    verifier = BuiltinVerifier(TokenEncoder.load(), cache_bytes=0)
+    draw = random.Random(0)
+    claims, chunks = texts(CLAIMS, 16, draw), texts(PAIRS, WORDS, draw)
+    nearest = [(claim, chunk) for claim in claims for chunk in chunks[: EVIDENCES - 1]]
+    asked = [*nearest, *((claim, gather(claim, chunks[:PACKED], limit=verifier.evidence_words)) for claim in claims)]
+    verifier.verify(asked[:8])
+    requests = []
+    for _ in range(rounds):
+        began = time.process_time()
+        verifier.verify(asked)
+        requests.append(time.process_time() - began)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"  builtin, float32: {len(asked) / median(requests):6.1f} pairs per second of one core, "
+        f"{median(requests):5.2f} s for a request's claims; {memory:.0f} MiB at most so far",
+        flush=True,
+    )
+
+
 def main(arguments: Sequence[str]) -> None:
-    """Print one line for each size and precision."""
+    """Print one line for each size and precision, and one for the built-in verifier."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--builtin", action="store_true", help="measure the built-in verifier alone")
     parser.add_argument("--precisions", default="float32,bf16,int8")
     parser.add_argument("--sizes", default=",".join(SIZES))
     given = parser.parse_args(arguments)
+    if given.builtin:
+        measure_builtin(given.rounds)
+        return
     print(f"{CLAIMS} claims beside {EVIDENCES} texts each, {CANDIDATES} candidates of {WORDS} words, one answer")
     for size in given.sizes.split(","):
         for precision in given.precisions.split(","):

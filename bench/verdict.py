@@ -53,7 +53,8 @@ def main() -> None:
         show_promises(list(promises(domains, services=options.services, seed=options.seed)))
         return
     started = time.perf_counter()
-    plan = Plan(options.seed, tuple(options.injectors), options.services, options.faults, options.gold, options.noise)
+    plan = Plan(options.seed, tuple(options.injectors), options.services, options.faults, options.gold, options.noise,
+                options.judge)  # fmt: skip
     results: list[Result] = []
     for result in measured(domains, plan, jobs=options.jobs):
         results.append(result)
@@ -124,6 +125,7 @@ def _options() -> Any:
     parser.add_argument("--gold", action="store_true", help="tell the analysis the evidence")
     parser.add_argument("--judge-noise", dest="noise", type=float, metavar="SHARE",
                         help="ask a judge that knows the labels, and errs so often in each role")  # fmt: skip
+    parser.add_argument("--judge", metavar="MODEL", help="ask a model about claims: builtin, a folder or a name")
     parser.add_argument(
         "--fit", action="store_true", help="fit the doubt scores and print ragtrace/analyze/_doubt_model.py's"
     )

@@ -7,6 +7,7 @@ import random
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from multiprocessing import get_context
@@ -21,7 +22,8 @@ from ragtrace.analyze import ServiceView, examine
 from ragtrace.analyze._doubt_model import USUAL, features_of, log_odds_of, usable
 from ragtrace.analyze._verification import judge_batch, judge_relevance
 from ragtrace.coverage import Background, JudgedAnswer
-from ragtrace.coverage.verifier import JudgedRelevance
+from ragtrace.coverage.verifier import JudgedRelevance, Verifier
+from ragtrace.engines.model_names import load_judge
 from ragtrace.types import Analysis, Gold, RequestRecord
 
 __all__ = [
@@ -97,7 +99,7 @@ class Result:
 class Plan:
     """What is asked. injectors: their names, none for all; services: applications for each question; faults: of each
     stage and injector for each sound request, 0 for all of them; gold: whether the analysis is told the evidence;
-    noise: of a judge that knows the labels, None for words alone."""
+    noise: of a judge that knows the labels; judge: a model that judges claims; None for words alone."""
 
     seed: int = 0
     injectors: tuple[str, ...] = ()
@@ -105,6 +107,7 @@ class Plan:
     faults: int = 1
     gold: bool = False
     noise: float | None = None
+    judge: str | None = None
 
 
 def read_result(line: str) -> Result:
@@ -250,14 +253,26 @@ _JUDGES: Final[dict[str, LabelJudge]] = {}
 
 def _judged(record: RequestRecord, domain: Domain, plan: Plan) -> tuple[JudgedAnswer | None, JudgedRelevance | None]:
     """What the judge says of a record; nothing without one."""
+    key = record.request_id
+    if plan.judge is not None:
+        return _answered(judge_batch({key: record}, _model(plan.judge)).get(key)), None
     if plan.noise is None:
         return None, None
     judge = _JUDGES.get(domain.name) or _JUDGES.setdefault(domain.name, LabelJudge(domain, plan.noise, plan.seed))
-    key = record.request_id
-    answer = judge_batch({key: record}, judge).get(key)
-    if isinstance(answer, Exception):
-        raise answer
+    answer = _answered(judge_batch({key: record}, judge).get(key))
     return answer, judge_relevance({key: record}, judge, judge).get(key)
+
+
+def _answered(judged: JudgedAnswer | Exception | None) -> JudgedAnswer | None:
+    if isinstance(judged, Exception):
+        raise judged
+    return judged
+
+
+@cache
+def _model(name: str) -> Verifier:
+    """A model that judges claims, loaded once."""
+    return load_judge("entails", name)
 
 
 _VIEWS: Final[dict[tuple[str, str, int], ServiceView]] = {}

