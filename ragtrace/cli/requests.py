@@ -257,10 +257,12 @@ def _computed(
 ) -> Explanation:
     from ragtrace.analyze.attribution import explain_record
     from ragtrace.engines.model_names import load_generator, load_retriever
+    from ragtrace.engines.models import available_cores
 
     with progress() as bar:
         task = bar.add_task("loading models", total=None)
-        reader = load_generator(generator) if generator and (compare or {"generator", "query"} & set(parts)) else None
+        reads = generator and (compare or {"generator", "query"} & set(parts))
+        reader = load_generator(generator, workers=available_cores()) if generator and reads else None
         finder = load_retriever(retriever) if retriever and "retriever" in parts else None
 
         def tell(part: Part, done: int) -> None:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -30,6 +31,7 @@ __all__ = [
     "Edge",
     "Pack",
     "Piece",
+    "Root",
     "Scores",
     "Walk",
     "abilities",
@@ -70,21 +72,24 @@ def score_shared(model: Any, sequences: Sequence[list[int]], own: int, *, pack_s
 
 @dataclass(slots=True)
 class _Waiting:
-    """Edges that are not read yet, behind a beginning of `depth` tokens whose keys and values are `kept`."""
+    """Edges that are not read yet, each behind a beginning whose keys and values are among the `width` that are `kept`.
 
-    edges: list[Edge]
+    Edges of several beginnings wait together, so that a pass is not spent on the few tokens behind one of them.
+    """
+
+    roots: list[Root]
     kept: Any
-    depth: int
+    width: int
 
 
 @dataclass(slots=True)
 class _Begun:
-    """A pass that was read behind such a beginning, and the pieces of it below which something is left."""
+    """A pass that was read behind what was kept, and the pieces of it below which something is left."""
 
     cache: Any
     pieces: list[Piece]
     kept: Any
-    depth: int
+    width: int
 
 
 class Walk:
@@ -95,11 +100,14 @@ class Walk:
         shifts: `(n,)`, how far each sequence's end stood in a pass from its place in the text.
     """
 
-    def __init__(self, model: Any, sequences: Sequence[list[int]], own: int, size: int | None = None) -> None:
+    def __init__(
+        self, model: Any, sequences: Sequence[list[int]], own: int, size: int | None = None, workers: int = 1
+    ) -> None:
         self._model = model
         self._sequences = sequences
         self._own = own
         self._size = size or max(_LEAST, min(_MOST, int(getattr(model.config, "hidden_size", _LEAST))))
+        self._workers = workers
         self._cuts = False
         self.scores: Scores = np.empty((len(sequences), own))
         self.shifts: NDArray[np.int64] = np.zeros(len(sequences), dtype=np.int64)
@@ -107,36 +115,56 @@ class Walk:
     def read(self) -> None:
         """Read the whole tree. Raises: OutOfMemoryError, and ModelError where the model gives no numbers."""
         edges = grow([sequence[:-1] for sequence in self._sequences], self._own)
-        stack: list[_Waiting | _Begun] = [_Waiting(edges, None, 0)]
+        stack: list[_Waiting | _Begun] = [_Waiting([Root(edge) for edge in edges], None, 0)]
+        if self._workers > 1:
+            self._read_side_by_side(stack)
         while stack:  # what is taken from it holds keys and values no longer than its step lasts
             stack += self._step(stack.pop())
+
+    def _read_side_by_side(self, stack: list[_Waiting | _Begun]) -> None:
+        """Several steps at a time. Each writes the scores of its own sequences, whichever ends first."""
+        running: set[Future[list[_Waiting | _Begun]]] = set()
+        with ThreadPoolExecutor(self._workers) as pool:
+            while stack or running:
+                while stack and len(running) < self._workers:
+                    running.add(pool.submit(self._step, stack.pop()))
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for step in done:
+                    stack += step.result()
 
     def _step(self, top: _Waiting | _Begun) -> list[_Waiting | _Begun]:
         """What is to be done after one pass, or after keys and values were chosen for the next one; the last first."""
         return self._passed(top) if isinstance(top, _Waiting) else self._chosen(top)
 
     def _passed(self, top: _Waiting) -> list[_Waiting | _Begun]:
-        edges = [cut_edge(edge, self._size) for edge in top.edges] if self._cuts else list(top.edges)
-        waiting = list(edges)
+        size = self._size
+        roots = [replace(root, edge=cut_edge(root.edge, size)) for root in top.roots] if self._cuts else list(top.roots)
+        waiting = list(roots)
         try:
-            read = pack_edges(edges, top.depth, self._size)
-            cache = self._read(read, top.kept, top.depth)
+            read = pack_edges(roots, size)
+            cache = self._read(read, top.kept, top.width)
         except RuntimeError as error:
-            self._make_smaller(error, len(waiting[0].tokens), top.depth)
-            return [_Waiting(waiting, top.kept, top.depth)]
-        rest: list[_Waiting | _Begun] = [_Waiting(edges, top.kept, top.depth)] if edges else []
+            self._make_smaller(error, len(waiting[0].edge.tokens), waiting[0].depth)
+            return [_Waiting(waiting, top.kept, top.width)]
+        rest: list[_Waiting | _Begun] = [_Waiting(roots, top.kept, top.width)] if roots else []
         left = [piece for piece in read.pieces if piece.left]
-        return [*rest, _Begun(cache, left, top.kept, top.depth)] if left else rest
+        return [*rest, _Begun(cache, left, top.kept, top.width)] if left else rest
 
     def _chosen(self, top: _Begun) -> list[_Waiting | _Begun]:
-        piece = top.pieces[0]
+        """As many pieces together as one pass takes; of keys and values those that one of them sees."""
+        pieces, tokens = [top.pieces[0]], top.pieces[0].tokens_left
+        for piece in top.pieces[1:]:
+            tokens += piece.tokens_left
+            if tokens > self._size:
+                break
+            pieces.append(piece)
         try:
-            chosen = _select(top.cache, piece, top.depth)
+            chosen, roots = _select(top.cache, pieces, top.width)
         except RuntimeError as error:
-            self._make_smaller(error, piece.end - piece.start, piece.depth)
-            return [_Waiting([_again(each) for each in top.pieces], top.kept, top.depth)]
-        below = _Waiting(piece.left, chosen, piece.depth + len(piece.edge.tokens))
-        del top.pieces[0]
+            self._make_smaller(error, pieces[0].end - pieces[0].start, pieces[0].depth)
+            return [_Waiting([_again(each) for each in top.pieces], top.kept, top.width)]
+        below = _Waiting(roots, chosen, len(roots[0].sees))
+        del top.pieces[: len(pieces)]
         return [top, below] if top.pieces else [below]
 
     def _make_smaller(self, error: RuntimeError, tokens: int, depth: int) -> None:
@@ -151,7 +179,7 @@ class Walk:
         self._cuts = True
         _LOG.warning("out of memory; the model goes on with %s tokens at a time", self._size)
 
-    def _read(self, read: Pack, kept: Any, depth: int) -> Any:
+    def _read(self, read: Pack, kept: Any, width: int) -> Any:
         """One pass of the model: scores of the leaves, and the keys and values of all."""
         import torch
         from transformers import DynamicCache
@@ -168,7 +196,7 @@ class Walk:
             logits = self._model(
                 input_ids=ids,
                 position_ids=torch.tensor([places], device=device),
-                attention_mask=_tree_mask(read, depth, self._model),
+                attention_mask=_tree_mask(read, width, self._model),
                 past_key_values=cache,
                 use_cache=True,
                 logits_to_keep=torch.tensor(wanted or [0], device=device),
@@ -178,15 +206,16 @@ class Walk:
             log_probabilities = _log_probabilities(logits, targets).reshape(len(leaves), self._own)
             numbers = [number for _, number in leaves]
             self.scores[numbers] = log_probabilities
-            self.shifts[numbers] = [depth + piece.start - piece.depth for piece, _ in leaves]
+            self.shifts[numbers] = [width + piece.start - piece.depth for piece, _ in leaves]
         return cache
 
 
-def _tree_mask(read: Pack, depth: int, model: Any) -> torch.Tensor:
-    """(1, 1, size, depth + size), added to the scores: 0 where a token sees another one, else the least number.
+def _tree_mask(read: Pack, width: int, model: Any) -> torch.Tensor:
+    """(1, 1, size, width + size), added to the scores: 0 where a token sees another one, else the least number.
 
-    A token sees what is kept, its ancestors in the pack, and its own edge up to itself: of all that stands before it in
-    the pack, what is on its path. It is spread over tokens where the model is, so that little is sent there.
+    A token sees what is kept of its beginning, its ancestors in the pack, and its own edge up to itself: of all that
+    stands before it in the pack, what is on its path. It is spread over tokens where the model is, so that little is
+    sent there.
     """
     import torch
 
@@ -199,27 +228,39 @@ def _tree_mask(read: Pack, depth: int, model: Any) -> torch.Tensor:
         on_path[place, place] = True
     owners = torch.tensor([at for at, each in enumerate(read.pieces) for _ in each.edge.tokens], device=device)
     sees = on_path.to(device)[owners][:, owners].tril()
-    mask = torch.zeros((read.size, depth + read.size), dtype=dtype, device=device)
-    mask[:, depth:].masked_fill_(~sees, torch.finfo(dtype).min)
+    kept = torch.from_numpy(np.stack([piece.root.sees for piece in read.pieces])).to(device)[owners]
+    mask = torch.zeros((read.size, width + read.size), dtype=dtype, device=device)
+    mask.masked_fill_(~torch.cat([kept, sees], dim=1), torch.finfo(dtype).min)
     return mask[None, None]
 
 
-def _again(piece: Piece) -> Edge:
+def _again(piece: Piece) -> Root:
     """What stands below a piece, to be read once more together with the path down to it."""
-    return Edge([token for each in piece.path() for token in each.edge.tokens], piece.left)
+    edge = Edge([token for each in piece.path() for token in each.edge.tokens], piece.left)
+    return replace(piece.root, edge=edge)
 
 
-def _select(cache: Any, piece: Piece, depth: int) -> list[tuple[Any, Any]]:
-    """Keys and values of what was kept and of the path down to a piece."""
+def _select(cache: Any, pieces: Sequence[Piece], width: int) -> tuple[list[tuple[Any, Any]], list[Root]]:
+    """Keys and values of what these pieces and their paths see, and what is left below each behind them."""
     import torch
 
-    places = list(range(depth))
-    for each in piece.path():
-        places += range(depth + each.start, depth + each.end)
-    if len(places) == cache.layers[0].keys.shape[2]:  # all of it: nothing is copied
-        return [(layer.keys, layer.values) for layer in cache.layers]
-    chosen = torch.tensor(places, device=cache.layers[0].keys.device)
-    return [(layer.keys.index_select(2, chosen), layer.values.index_select(2, chosen)) for layer in cache.layers]
+    held = cache.layers[0].keys.shape[2]
+    seen = np.zeros((len(pieces), held), dtype=np.bool_)
+    for row, piece in zip(seen, pieces, strict=True):
+        row[:width] = piece.root.sees
+        for each in piece.path():
+            row[width + each.start : width + each.end] = True
+    places = np.flatnonzero(seen.any(axis=0))
+    roots = [
+        Root(edge, piece.depth + len(piece.edge.tokens), row)
+        for row, piece in zip(seen[:, places], pieces, strict=True)
+        for edge in piece.left
+    ]
+    if len(places) == held:  # all of it: nothing is copied
+        return [(layer.keys, layer.values) for layer in cache.layers], roots
+    chosen = torch.from_numpy(places).to(cache.layers[0].keys.device)
+    kept = [(layer.keys.index_select(2, chosen), layer.values.index_select(2, chosen)) for layer in cache.layers]
+    return kept, roots
 
 
 def score_batched(model: Any, sequences: Sequence[list[int]], own: int, *, batch: int = 16) -> Scores:
@@ -289,20 +330,40 @@ class Edge:
     sequence: int | None = None
 
 
+def _nothing() -> NDArray[np.bool_]:
+    return np.zeros(0, dtype=np.bool_)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Root:
+    """An edge behind a beginning of `depth` tokens, which are those of the kept ones that it `sees`, (width,)."""
+
+    edge: Edge
+    depth: int = 0
+    sees: NDArray[np.bool_] = field(default_factory=_nothing)
+
+
 @dataclass(slots=True)
 class Piece:
-    """An edge in a pack: where its tokens begin there, how many tokens stand before it, and its parent in the pack."""
+    """An edge in a pack: where its tokens begin there, how many tokens stand before it in its text, its parent in the
+    pack, and the root that both stand below."""
 
     edge: Edge
     start: int
     depth: int
     parent: Piece | None
+    root: Root
     left: list[Edge] = field(default_factory=list)
 
     @property
     def end(self) -> int:
         """Where its tokens end in the pack."""
         return self.start + len(self.edge.tokens)
+
+    @property
+    def tokens_left(self) -> int:
+        """Tokens of all that stands below it and was not read, however deep."""
+        return sum(map(_tokens, self.left))
 
     def path(self) -> list[Piece]:
         """The pieces from the pack's beginning down to this one."""
@@ -316,9 +377,9 @@ class Pack:
     pieces: list[Piece] = field(default_factory=list)
     size: int = 0
 
-    def add(self, edge: Edge, depth: int, parent: Piece | None) -> Piece:
+    def add(self, edge: Edge, depth: int, parent: Piece | None, root: Root) -> Piece:
         """Put an edge behind those that are there."""
-        piece = Piece(edge, self.size, depth, parent)
+        piece = Piece(edge, self.size, depth, parent, root)
         self.pieces.append(piece)
         self.size += len(edge.tokens)
         return piece
@@ -375,24 +436,29 @@ def cut_edge(edge: Edge, size: int) -> Edge:
     return Edge(edge.tokens[:size], below)
 
 
-def pack_edges(edges: list[Edge], depth: int, size: int) -> Pack:
-    """Take edges out of `edges`, with as much of what is below them as fits into `size` tokens; at least one.
+def pack_edges(roots: list[Root], size: int) -> Pack:
+    """Take roots out of `roots`, with as much of what is below them as fits into `size` tokens; at least one.
 
     Of a piece whose children did not all fit, `left` holds those.
     """
     taken = Pack()
-    while edges and (not taken.pieces or taken.size + len(edges[0].tokens) <= size):
-        _fill(taken, edges.pop(0), depth, None, size)
+    while roots and (not taken.pieces or taken.size + len(roots[0].edge.tokens) <= size):
+        root = roots.pop(0)
+        _fill(taken, root.edge, root.depth, None, root, size)
     return taken
 
 
-def _fill(taken: Pack, edge: Edge, depth: int, parent: Piece | None, size: int) -> None:
-    piece = taken.add(edge, depth, parent)
+def _fill(taken: Pack, edge: Edge, depth: int, parent: Piece | None, root: Root, size: int) -> None:
+    piece = taken.add(edge, depth, parent, root)
     for child in edge.children:
         if taken.size + len(child.tokens) <= size:
-            _fill(taken, child, depth + len(edge.tokens), piece, size)
+            _fill(taken, child, depth + len(edge.tokens), piece, root, size)
         else:
             piece.left.append(child)
+
+
+def _tokens(edge: Edge) -> int:
+    return len(edge.tokens) + sum(map(_tokens, edge.children))
 
 
 def positions(config: Any) -> int | None:
@@ -459,8 +525,12 @@ class Abilities:
     tolerance: float
 
 
-def score_verified(model: Any, sequences: Sequence[list[int]], own: int, *, pack_size: int | None = None) -> Scores:
+def score_verified(
+    model: Any, sequences: Sequence[list[int]], own: int, *, pack_size: int | None = None, workers: int = 1
+) -> Scores:
     """As `score_shared`, if the model reads a tree as it reads a text; else it reads whole sequences, with a warning.
+
+    workers: passes side by side, each in a thread.
 
     Raises: ModelError, OutOfMemoryError as `score_whole`.
     """
@@ -469,7 +539,7 @@ def score_verified(model: Any, sequences: Sequence[list[int]], own: int, *, pack
     try:
         reason = _why_unshared(model, max(map(len, sequences)))
         if reason is None:
-            walk = Walk(model, sequences, own, pack_size)
+            walk = Walk(model, sequences, own, pack_size, workers)
             walk.read()
             reason = _difference(model, sequences, own, walk)
             if reason is None:

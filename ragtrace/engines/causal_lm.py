@@ -51,7 +51,12 @@ class Generated:
 
 
 class CausalLM:
-    """A causal language model that continues a prompt greedily, so that the same prompt gives the same text."""
+    """A causal language model that continues a prompt greedily, so that the same prompt gives the same text.
+
+    Attributes:
+        workers: passes of `score` side by side on a CPU, each with its own thread; more than one is for a process that
+            has the machine's cores to itself.
+    """
 
     kind: Final = "causal_lm"
 
@@ -64,6 +69,7 @@ class CausalLM:
         folder: str | None = None,
     ) -> None:
         self.name = name
+        self.workers = 1
         self._folder = folder
         self._model = model
         self._tokenizer = tokenizer
@@ -130,6 +136,7 @@ class CausalLM:
         if self._in_float32 is None:
             try:
                 self._in_float32 = CausalLM(self.name, self._load_float32(), self._tokenizer, folder=self._folder)
+                self._in_float32.workers = self.workers
             except (RuntimeError, MemoryError) as error:
                 pass_on_unless_memory(error)
                 raise OutOfMemoryError(f"there is no memory for {self.name!r} in float32 as well") from error
@@ -197,7 +204,8 @@ class CausalLM:
         sequences = [[*head, *own] for head in heads]
         with torch_threads(threads):
             if method == "shared":
-                return score_verified(self._model, sequences, len(own))
+                workers = self.workers if self.device == "cpu" else 1
+                return score_verified(self._model, sequences, len(own), workers=workers)
             return score_whole(self._model, sequences, len(own), batch=batch)
 
     def attention_gradients(

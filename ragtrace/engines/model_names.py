@@ -49,11 +49,11 @@ _CHAT: Final = "chat:"
 _SERVER: Final = ("http://", "https://")
 
 
-def load_generator(model: str) -> CausalLM | HttpLM:
+def load_generator(model: str, *, workers: int = 1) -> CausalLM | HttpLM:
     """A causal language model from a folder or by its Hugging Face name, or `URL#NAME` of an OpenAI-compatible server.
 
     `chat:URL#NAME` is a server's chat, whether or not it gives log-probabilities. The key, where the server wants one,
-    stands in the environment variable `API_KEY` names.
+    stands in the environment variable `API_KEY` names. workers: of a model that is loaded here; see `CausalLM`.
 
     Raises: ModelError when it cannot be loaded, ConfigurationError for a URL without a name, MissingExtraError.
     """
@@ -62,7 +62,9 @@ def load_generator(model: str) -> CausalLM | HttpLM:
         _refuse_url("generator", model)
         from ragtrace.engines.causal_lm import CausalLM
 
-        return CausalLM.load(model)
+        loaded = CausalLM.load(model)
+        loaded.workers = workers
+        return loaded
     from ragtrace.engines.http import HttpLM
 
     url, name = _at_server("generator", model)

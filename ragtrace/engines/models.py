@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -20,6 +21,7 @@ __all__ = [
     "OutOfMemoryError",
     "Precision",
     "as_precision",
+    "available_cores",
     "best_device",
     "device_of",
     "digest_of",
@@ -158,6 +160,13 @@ def torch_threads(number: int | None) -> Iterator[None]:
         with _threads.lock:
             _threads.holders -= 1
             torch.set_num_threads(_threads.before)
+
+
+def available_cores() -> int:
+    """The processor cores that this process may run on; at least 1."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def device_of(model: Any) -> str:

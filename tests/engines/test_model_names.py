@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.analyze.attribution import ClosedEngine, GeneratorEngine, RetrieverEngine
+from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.chat_judge import ChatJudge
 from ragtrace.engines.judge_budget import Budget
 from ragtrace.engines.model_names import (
@@ -34,6 +35,16 @@ def test_a_folder_is_a_causal_language_model(tiny_causal_lm: Path) -> None:
     assert (model.kind, model.name) == ("causal_lm", tiny_causal_lm.name)
     assert model.revision == digest_of(tiny_causal_lm)
     assert model.device in ("cpu", "cuda")
+
+
+def test_a_model_may_have_several_workers(tiny_causal_lm: Path) -> None:
+    """One unless told otherwise; several give the same scores."""
+    prompts = ["the limit is", "the limit of the contract is", "the contract says", "the contract is"]
+    alone, several = load_generator(str(tiny_causal_lm)), load_generator(str(tiny_causal_lm), workers=2)
+    assert isinstance(alone, CausalLM)
+    assert isinstance(several, CausalLM)
+    assert (alone.workers, several.workers) == (1, 2)
+    assert several.score(prompts, "thirty days").tolist() == alone.score(prompts, "thirty days").tolist()
 
 
 def test_an_address_is_a_server() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,65 @@ def test_all_ways_agree(make: Any) -> None:
         np.testing.assert_allclose(score_shared(model, sequences, OWN, pack_size=size), single, atol=1e-4)
 
 
+@pytest.mark.parametrize("size", [13, 60])
+def test_passes_side_by_side_give_the_same(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """To the last bit, whichever pass ends first; at least two run at a time."""
+    model, sequences = _made(_llama), _sequences()
+    wanted = score_shared(model, sequences, OWN, pack_size=size)
+    forward, together, most = model.forward, threading.Semaphore(0), 0
+    running: set[int] = set()
+
+    def slow(*args: Any, **kwargs: Any) -> Any:
+        nonlocal most
+        running.add(threading.get_ident())
+        most = max(most, len(running))
+        together.acquire(timeout=0.02)
+        try:
+            return forward(*args, **kwargs)
+        finally:
+            running.discard(threading.get_ident())
+
+    monkeypatch.setattr(model, "forward", slow)
+    walk = scoring.Walk(model, sequences, OWN, size, workers=3)
+    walk.read()
+    np.testing.assert_array_equal(walk.scores, wanted)
+    assert most > 1
+
+
+def test_an_error_of_one_pass_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is raised where the scores were asked for."""
+    model, calls = _made(_llama), itertools.count()
+    forward = model.forward
+
+    def failing(*args: Any, **kwargs: Any) -> Any:
+        if next(calls) == 3:
+            raise RuntimeError("no such kernel")
+        return forward(*args, **kwargs)
+
+    monkeypatch.setattr(model, "forward", failing)
+    with pytest.raises(RuntimeError, match="no such kernel"):
+        scoring.Walk(model, _sequences(), OWN, 13, workers=2).read()
+
+
+def test_short_rests_of_several_beginnings_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left behind each of eight documents fits into a pass with the others, whose tokens it does not see."""
+    model, draw = _made(_llama), np.random.default_rng(1)
+    documents = draw.integers(10, 50, size=(8, 10)).tolist()
+    tails = draw.integers(10, 50, size=(2, 3)).tolist()
+    answer = draw.integers(10, 50, size=OWN).tolist()
+    sequences = [[1, *document, *tail, *answer] for document in documents for tail in tails]
+    wanted = score_batched(model, sequences, OWN, batch=1)
+    forward, sizes = model.forward, []
+
+    def counting(*args: Any, **kwargs: Any) -> Any:
+        sizes.append(kwargs["input_ids"].numel())
+        return forward(*args, **kwargs)
+
+    monkeypatch.setattr(model, "forward", counting)
+    np.testing.assert_allclose(score_shared(model, sequences, OWN, pack_size=60), wanted, atol=1e-5)
+    assert len(sizes) < sum(sizes) / 60 + len(documents) / 2
+
+
 def test_scores_are_log_probabilities() -> None:
     """They are those of the tokens that follow, by the model's own plain forward pass."""
     model, (sequence, *_) = _made(_llama), _sequences()[::-1]
@@ -87,7 +147,7 @@ def test_out_of_memory_loses_nothing(monkeypatch: pytest.MonkeyPatch, caplog: py
 
 
 @pytest.mark.parametrize("size", [None, 20])
-@pytest.mark.parametrize("when", [1, 2, 5])
+@pytest.mark.parametrize("when", [1, 2, 4])
 def test_no_memory_to_keep_a_beginning(monkeypatch: pytest.MonkeyPatch, when: int, size: int | None) -> None:
     """What stands behind it is read with it once more, in smaller passes."""
     model, sequences = _made(_llama), _sequences()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from ragtrace.engines._scoring import Edge, Pack, cut_edge, grow, pack_edges
+from ragtrace.engines._scoring import Edge, Pack, Root, cut_edge, grow, pack_edges
 
 _SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=12), min_size=1, max_size=20)
 
@@ -43,14 +43,14 @@ def test_packs_hold_every_edge_once(sequences: list[list[int]], size: int) -> No
     """Packing until nothing is left visits each edge once, at its depth, and no pack of several is too large."""
     seen: list[int] = []
 
-    def walk(edges: list[Edge], depth: int) -> None:
-        while edges:
-            found: Pack = pack_edges(edges, depth, size)
+    def walk(roots: list[Root]) -> None:
+        while roots:
+            found: Pack = pack_edges(roots, size)
             assert len(found.pieces) == 1 or found.size <= size
             for piece in found.pieces:
                 seen.append(id(piece.edge))
-                assert piece.depth == depth + sum(len(above.edge.tokens) for above in piece.path()[:-1])
-                walk(piece.left, piece.depth + len(piece.edge.tokens))
+                assert piece.depth == piece.root.depth + sum(len(above.edge.tokens) for above in piece.path()[:-1])
+                walk([Root(edge, piece.depth + len(piece.edge.tokens)) for edge in piece.left])
 
     tree = grow(sequences, 1)
     wanted: list[int] = []
@@ -61,7 +61,7 @@ def test_packs_hold_every_edge_once(sequences: list[list[int]], size: int) -> No
             collect(edge.children)
 
     collect(tree)
-    walk(list(tree), 0)
+    walk([Root(edge) for edge in tree])
     assert sorted(seen) == sorted(wanted)
 
 
