@@ -165,7 +165,7 @@ def _row(found: ServiceCalibration, now: int) -> tuple[str, ...]:
         found.calibration_id,
         found.service,
         found.models or "words",
-        f"{found.state}, can be accepted" if is_ripe else found.state,
+        f"{found.state}, can be accepted" if is_ripe else f"{found.state}{'' if found.is_current else ', outdated'}",
         f"{found.requests} requests until {shown_time(found.until)}",
         f"at most {found.blamed:.1%} ({found.blamed_high:.1%})",
         stage_words(found),

@@ -148,6 +148,7 @@ def _quality(store: Store, service: str) -> dict[str, Any]:
                 "models": each.models,
                 "state": each.state,
                 "created_at": each.created_at,
+                "is_current": each.is_current,
                 "promise": calibration_words(each),
             }
             for each in calibrations
@@ -256,11 +257,7 @@ def _service_lines(found: dict[str, Any]) -> Iterator[_Line]:
         yield _Line(f"{name} {stage}", f"{shares}{why} of {states['requests']} requests", remedy)
     if found["requests"] or found["citing"]["answers"]:
         yield _Line(f"{name} citations", *_citing(name, found["citing"]))
-    for each in found["calibrations"]:
-        is_at_work = each["state"] == "active"
-        state = "" if is_at_work else "in shadow, changes nothing yet: "
-        remedy = "" if is_at_work else f"ragtrace calibrate --accept {each['id']}, after a day"
-        yield _Line(f"{name} by {each['models'] or 'words'}", f"{state}{each['promise']}", remedy)
+    yield from _calibration_lines(name, found["calibrations"])
     if found["requests"] and not found["calibrations"]:
         yield _Line(f"{name} calibration", "none: judged by the lines that all services have", _calibrate(name))
     if found["corrected"]:
@@ -268,6 +265,18 @@ def _service_lines(found: dict[str, Any]) -> Iterator[_Line]:
 
         told = "; ".join(corrected_text(CorrectedShare(**each)) for each in found["corrected"])
         yield _Line(f"{name} by labels", f"broke first: {told}")
+
+
+def _calibration_lines(service: str, calibrations: list[dict[str, Any]]) -> Iterator[_Line]:
+    """What each calibration promises; one of earlier rules promises nothing, since it judges no more."""
+    for each in calibrations:
+        state, remedy = "", ""
+        if not each["is_current"]:
+            yield _Line(f"{service} calibration", f"{each['id']} is of an earlier version's rules", _calibrate(service))
+            continue
+        if each["state"] == "shadow":
+            state, remedy = "in shadow, changes nothing yet: ", f"ragtrace calibrate --accept {each['id']}, after a day"
+        yield _Line(f"{service} by {each['models'] or 'words'}", f"{state}{each['promise']}", remedy)
 
 
 def _calibrate(service: str) -> str:

@@ -288,7 +288,7 @@ def _calibrated(held: Snapshot, budget: SeriesBudget) -> dict[str, dict[_Labels,
     none."""
     last: dict[str, ServiceCalibration] = {}
     for found in sorted(held.calibrations, key=lambda each: each.accepted_at or 0):
-        if found.state == "active" and budget.service(found.service) == found.service:
+        if found.state == "active" and found.is_current and budget.service(found.service) == found.service:
             last[found.service] = found
     named: dict[_Labels, float] = {}
     for service, found in last.items():

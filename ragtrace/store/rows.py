@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ragtrace.types import Analysis, Feedback, Reference, RequestRecord, Stage, StageState
+from ragtrace.types import ANALYZER_VERSION, Analysis, Feedback, Reference, RequestRecord, Stage, StageState
 
 __all__ = [
     "ATTRIBUTION",
@@ -634,7 +634,8 @@ class ShadowCounts:
 class ServiceCalibration:
     """The lines of proof of one service and judge, and what they were fitted on; frozen once it is made.
 
-    judge: the digest of rules and models, without a calibration; models: their names, "" for words alone. since, until:
+    judge: the digest of rules and models, without a calibration; rules: the analyzer's version, another one of which
+    judges by the lines that all services have; models: their names, "" for words alone. since, until:
     the window, in nanoseconds, in which `requests` were judged as they are. raised: by how much, in log odds, the line
     of each rule is raised (None: it proves nothing). blamed: the share of these requests that is named, weighted by
     the sample, and the upper end of its interval: an upper bound of false blame, or false blame itself where
@@ -645,6 +646,7 @@ class ServiceCalibration:
     calibration_id: str
     service: str
     judge: str
+    rules: str = ANALYZER_VERSION
     models: str = ""
     state: CalibrationState = "shadow"
     created_at: int = 0
@@ -660,3 +662,8 @@ class ServiceCalibration:
     labeled_sound: int = 0
     faults: tuple[FaultFigures, ...] = ()
     shadow: ShadowCounts = ShadowCounts()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the rules that it was fitted on are those of today."""
+        return self.rules == ANALYZER_VERSION

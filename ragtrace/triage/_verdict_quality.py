@@ -36,7 +36,7 @@ def active_calibration(store: Store, service: str, judge: str | None = None) -> 
 
 def promise(store: Store, service: str) -> str | None:
     """What the service's calibrations promise; None where none is at work."""
-    active = [each for each in store.calibrations([service]) if each.state == "active"]
+    active = [each for each in store.calibrations([service]) if each.state == "active" and each.is_current]
     told = [f"by {each.models or 'words'}: {calibration_words(each)}" for each in active]
     return "; ".join(told) or None
 

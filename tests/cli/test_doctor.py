@@ -70,6 +70,12 @@ def test_says_what_a_calibration_promises_and_what_labels_correct(doctor: Doctor
     assert "broke first: any stage 12.0% (9.0% to 15.0%; by the verdict 10.0%, 150 labels)" in told
     with Store.open(store_url) as store:
         store.accept_calibration("c1", now)
+        store.propose_calibration(
+            ServiceCalibration(calibration_id="c0", service=service, judge="o", rules="coverage-0")
+        )
+    assert "c0 is of an earlier version's rules" in doctor("--store", store_url).stdout
+    with Store.open(store_url) as store:
+        store.reject_calibration("c0")
     (found,) = json.loads(doctor("--store", store_url, "--json").stdout)["store"]["services"]
     assert [(each["id"], each["state"]) for each in found["calibrations"]] == [("c1", "active")]
     assert found["corrected"][0]["labels"] == 150

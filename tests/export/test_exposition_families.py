@@ -359,7 +359,7 @@ def test_label_values_survive_both_formats(service: str, segment: str) -> None:
 
 
 def test_what_the_last_accepted_calibration_promises() -> None:
-    """Of injected losses by stage and of all, and the bound of false blame; one in shadow or retired says nothing."""
+    """Of injected losses by stage and of all, and the bound of false blame; none in shadow or of other rules counts."""
     faults = (
         FaultFigures("ranking", 40, 30, 2, 4),
         FaultFigures("generation", 10, 0, 0, 5),
@@ -369,7 +369,8 @@ def test_what_the_last_accepted_calibration_promises() -> None:
                                  blamed=0.01, blamed_high=0.02, faults=faults)  # fmt: skip
     before = replace(at_work, calibration_id="b", accepted_at=4, blamed=0.5)
     shadow = replace(at_work, calibration_id="c", state="shadow", accepted_at=None, blamed=0.7)
-    held = Snapshot(calibrations=[at_work, before, shadow])
+    outdated = replace(at_work, calibration_id="d", accepted_at=9, rules="coverage-0", blamed=0.8)
+    held = Snapshot(calibrations=[at_work, before, shadow, outdated])
     named = {s.labels["stage"]: s.value for s in _samples(held, "ragtrace_calibration_named_ratio")}
     assert named == {"ranking": 0.75, "generation": 0.0, "any": 0.6}
     blamed = {s.labels["bound"]: s.value for s in _samples(held, "ragtrace_calibration_blamed_ratio")}
