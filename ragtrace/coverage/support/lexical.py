@@ -518,7 +518,7 @@ def _pieces(part: Sentence, heading: int) -> Iterator[Sentence]:
 
 def _holding_most(statement: Statement, parts: Sequence[Sentence], heading: int, *, alone: bool) -> list[Sentence]:
     """The sentence that holds most of the claim, and unless `alone` one that adds enough of what it lacks, which may be
-    the heading."""
+    the heading. `alone`: the parts are those that contradict, and the heading is as good as another."""
     windows = [SentenceWindow(part.text) for part in parts]
     frequency = Counter(term for window in windows for term in window.vocabulary)
     weights = {term: math.log1p((len(windows) + 1) / (frequency[term] + 0.5)) for term in statement.terms}
@@ -526,7 +526,7 @@ def _holding_most(statement: Statement, parts: Sequence[Sentence], heading: int,
     body = [place for place, part in enumerate(parts) if part.end > heading] or list(range(len(parts)))
     total, lacking = sum(weights.values()), set(weights)
     chosen: list[int] = []
-    for places in (body,) if alone else (body, range(len(parts))):
+    for places in (range(len(parts)),) if alone else (body, range(len(parts))):
         gains = {place: sum(weights[term] for term in held[place] & lacking) for place in places}
         best = max(gains, key=gains.__getitem__, default=0)
         if not gains.get(best) or (chosen and gains[best] < ADDED * total):

@@ -115,3 +115,17 @@ def test_a_sentence_without_an_end_is_quoted_in_part() -> None:
     assert "awning" in found.text
     assert "mild soap" in found.text
     assert len(found.text) <= 450
+
+
+def test_a_heading_that_contradicts_is_quoted_itself() -> None:
+    """The year of an edition stands in its heading alone; the sentence below it contradicts nothing."""
+    edition = PackedChunk(
+        chunk_id="edition",
+        position=1,
+        text="Northgate Travel, United Kingdom, edition 3.4 (2021): Baggage\nSuitcases and their contents are insured "
+        "against theft and damage by a carrier. Baggage cover is limited to GBP 1,600 for each insured person.",
+    )
+    said = "In edition 3.4 (2019), baggage cover is limited to GBP 1,600 for each insured person [1]."
+    assert quoted(said, (edition,)) == [
+        "contradicts edition: Northgate Travel, United Kingdom, edition 3.4 (2021): Baggage"
+    ]
