@@ -31,7 +31,9 @@ from ragtrace.store.tables import STAGE_NAMES, diagnosis, erased, request, score
 from ragtrace.types import Addendum, Fault, Feedback, Item, RequestRecord, replace
 
 __all__ = [
+    "ANALYZED",
     "BEGAN_AT",
+    "COLUMNS",
     "analyzed",
     "another",
     "began_at",
@@ -206,7 +208,7 @@ def _of(item: Item) -> str | None:
 
 _OF_DIAGNOSIS: Final = ("verdict", "stage", "owner", "suspected_rollout")
 _OF_REQUEST: Final = tuple(name for name in RequestRow.__slots__ if name not in (*_OF_DIAGNOSIS, "states"))
-_COLUMNS: Final = (
+COLUMNS: Final = (
     *(request.c[name] for name in _OF_REQUEST),
     *(diagnosis.c[name] for name in _OF_DIAGNOSIS),
     *(diagnosis.c[f"{stage}_state"] for stage in STAGE_NAMES),
@@ -226,7 +228,7 @@ def find_query(
     of_request = sa.and_(diagnosis.c.request_id == request.c.request_id, diagnosis.c.kind == COVERAGE)
     joined = request.join(diagnosis, of_request, isouter=stage is None)
     led = request if stage is None else diagnosis
-    query = sa.select(*_COLUMNS).select_from(joined)
+    query = sa.select(*COLUMNS).select_from(joined)
     if service is not None:
         query = query.where(request.c.service == clean(service))
     if segment is not None:
@@ -248,7 +250,7 @@ def find(connection: sa.Connection, query: sa.Select[Any]) -> list[RequestRow]:
 def analyzed(service: str | None, kind: str, since: int | None) -> sa.Select[Any]:
     """The query of the requests that have an analysis of this kind. Their rows are read by `listed`."""
     query = (
-        sa.select(*_COLUMNS)
+        sa.select(*COLUMNS)
         .select_from(request.join(diagnosis, diagnosis.c.request_id == request.c.request_id))
         .where(diagnosis.c.kind == kind)
     )
@@ -295,7 +297,7 @@ _STATES: Final = (
     *(diagnosis.c[f"{stage}_{what}"] for stage in STAGE_NAMES for what in ("state", "reason")),
     diagnosis.c.doubted,
 )
-_ANALYZED: Final = request.join(
+ANALYZED: Final = request.join(
     diagnosis, sa.and_(diagnosis.c.request_id == request.c.request_id, diagnosis.c.kind == COVERAGE)
 )
 
@@ -370,7 +372,7 @@ def _scored(metrics: Sequence[str]) -> sa.Select[Any]:
     values = [sa.func.max(sa.case((score.c.metric == metric, score.c.value))).label(metric) for metric in metrics]
     return (
         sa.select(*_SAMPLED, *_STATES, *values)
-        .select_from(_ANALYZED.join(score, of_request, isouter=True))
+        .select_from(ANALYZED.join(score, of_request, isouter=True))
         .group_by(*_SAMPLED, *_STATES)
     )
 

@@ -24,6 +24,7 @@ from ragtrace.store import (
     _job_queue as job_queue,
     _labels as labels,
     _leases as leases,
+    _listing as listing,
     _records as records,
     _releases as releases,
     _requests as requests,
@@ -60,16 +61,20 @@ from ragtrace.store.rows import (
     DueTrace,
     Finished,
     GateRun,
+    Glance,
     Job,
     JobRow,
     JobState,
     Judge,
+    Listing,
     MeasuredRequest,
     PageJudgment,
     PageJudgmentCount,
+    Position,
     Release,
     Replayed,
     RequestLabel,
+    RequestPage,
     RequestRow,
     Sampled,
     ServiceCalibration,
@@ -177,6 +182,29 @@ class Store:
         )
         with self._database.read() as connection:
             return requests.find(connection, query)
+
+    def list_requests(
+        self, wanted: Listing, before: Position | None = None, *, limit: int = 50, scan: int = 5_000
+    ) -> RequestPage:
+        """A page of requests, newest first, behind a place; at most `scan` requests are looked at for it."""
+        with self._database.read() as connection:
+            return listing.page(connection, wanted, before, limit, scan)
+
+    def slices(self, wanted: Listing, bounds: Sequence[int], each: int) -> list[list[Glance]]:
+        """Of each slice of time between two neighbors of `bounds` (nanoseconds) the first `each` analyzed requests of
+        the random stratum, of the service, segment and tenant that are wanted."""
+        with self._database.read() as connection:
+            return listing.slices(connection, wanted, bounds, each)
+
+    def time_bounds(self, service: str, tenant: str | None = None) -> tuple[int, int] | None:
+        """When the first and the last request of a service (and tenant) began; None where there is none."""
+        with self._database.read() as connection:
+            return listing.bounds(connection, service, tenant)
+
+    def services_of(self, tenant: str) -> list[str]:
+        """The services that have requests of a tenant, by name."""
+        with self._database.read() as connection:
+            return listing.services_of(connection, tenant)
 
     def find_request_ids(self, beginning: str, limit: int = 10) -> list[str]:
         """Up to `limit` request ids that start with `beginning`; one that is equal to it comes first."""
@@ -685,6 +713,11 @@ class Store:
         """Those of the chunks that some request of the service got from this version of its index."""
         with self._database.read() as connection:
             return drift.returned(connection, service, version, chunk_ids)
+
+    def chunk_texts(self, service: str, chunk_ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """Of chunks that some request of the service got: the version of the index and the text then, where kept."""
+        with self._database.read() as connection:
+            return drift.texts(connection, service, chunk_ids)
 
     def drift(self, service: str | None = None) -> list[Drift]:
         """How the chunks of each index version differ from those of an earlier one, newest version first."""

@@ -15,13 +15,14 @@ import sqlalchemy as sa
 
 from ragtrace.registry.instruments import CHUNK_DRIFT
 from ragtrace.store import totals
+from ragtrace.store._content import fetch_texts
 from ragtrace.store._releases import CAME_AT
 from ragtrace.store.database import chunks, clean, insert, take_turn
 from ragtrace.store.rows import ChunkSeen, Delta, Drift
 from ragtrace.store.tables import chunk_identity, release
 from ragtrace.types import content_hash
 
-__all__ = ["INDEX", "VERSIONS", "drift", "note", "returned", "unseen"]
+__all__ = ["INDEX", "VERSIONS", "drift", "note", "returned", "texts", "unseen"]
 
 INDEX: Final = "index"
 """The component whose version names an index build."""
@@ -66,6 +67,20 @@ def returned(connection: sa.Connection, service: str, version: str, chunk_ids: I
     given = {_key(chunk_id): chunk_id for chunk_id in chunk_ids}
     rows = _rows(connection, clean(service), chunk_identity.c.chunk_id, set(given))
     return {given[row.chunk_id] for row in rows if row.index_version == clean(version)}
+
+
+def texts(connection: sa.Connection, service: str, chunk_ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """What chunks held when a request of the service last got them: the version of the index, and the text. Chunks
+    that no request got, or whose text is not kept, are left out."""
+    given = {_key(chunk_id): chunk_id for chunk_id in chunk_ids}
+    rows = _rows(connection, clean(service), chunk_identity.c.chunk_id, set(given))
+    latest = {row.chunk_id: row for row in sorted(rows, key=lambda row: row.index_version)}
+    known = fetch_texts(connection, {row.content_hash for row in latest.values()})
+    return {
+        given[chunk_id]: (row.index_version, known[row.content_hash])
+        for chunk_id, row in latest.items()
+        if row.content_hash in known
+    }
 
 
 def _by_service(seen: Iterable[ChunkSeen]) -> dict[str, list[ChunkSeen]]:

@@ -30,18 +30,22 @@ __all__ = [
     "Finished",
     "FollowUp",
     "GateRun",
+    "Glance",
     "Job",
     "JobRow",
     "JobState",
     "Judge",
     "Judgment",
     "Labels",
+    "Listing",
     "MeasuredRequest",
     "PageJudgment",
     "PageJudgmentCount",
+    "Position",
     "Release",
     "Replayed",
     "RequestLabel",
+    "RequestPage",
     "RequestRow",
     "Sampled",
     "SchemaState",
@@ -280,6 +284,62 @@ class RequestRow:
     owner: str | None = None
     suspected_rollout: str | None = None
     states: dict[Stage, StageState] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Which requests a page lists; None: any. since, until: nanoseconds, [since, until). stage: the first that broke;
+    doubt: the state of some stage; reason: of some stage; rollout: the suspected one, and version: one that the request
+    carried, both `component=version`. is_labeled: whether somebody has labeled it."""
+
+    service: str | None = None
+    segment: str | None = None
+    tenant_id: str | None = None
+    session_id: str | None = None
+    since: int | None = None
+    until: int | None = None
+    stage: str | None = None
+    verdict: str | None = None
+    doubt: str | None = None
+    reason: str | None = None
+    rollout: str | None = None
+    version: str | None = None
+    flag: str | None = None
+    status: str | None = None
+    is_labeled: bool | None = None
+
+
+class Position(NamedTuple):
+    """A place in the order of requests by time."""
+
+    started_at: int
+    request_id: str
+
+
+class Glance(NamedTuple):
+    """A request's newest coverage diagnosis, as a page over thousands of them counts it. states, reasons: by stage in
+    the order of the path, None where the stage does not apply, or there is no reason."""
+
+    request_id: str
+    segment: str
+    started_at: int
+    head_probability: float
+    verdict: str
+    stage: Stage | None
+    cause: str | None
+    suspected_rollout: str | None
+    states: tuple[StageState | None, ...]
+    reasons: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPage:
+    """A page of requests, newest first. after: where the next page begins, None at the end. scanned_to: how far was
+    looked where that ended the page before it was full."""
+
+    rows: tuple[RequestRow, ...]
+    after: Position | None
+    scanned_to: Position | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,14 @@ for _names in (("tenant_id", "request_id"), ("session_id", "request_id"), ("trac
     _known = sa.text(f"{_names[0]} IS NOT NULL")
     sa.Index(None, *[request.c[_name] for _name in _names], sqlite_where=_known, postgresql_where=_known)
 
+_OF_TENANT: Final = sa.text("tenant_id IS NOT NULL")
+sa.Index(  # what a tenant's people list, newest first
+    None,
+    *[request.c[_name] for _name in ("tenant_id", "service", "started_at", "request_id")],
+    sqlite_where=_OF_TENANT,
+    postgresql_where=_OF_TENANT,
+)
+
 bundle: Final = sa.Table(
     "bundle",
     metadata,

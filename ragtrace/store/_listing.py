@@ -1,0 +1,147 @@
+"""Requests as a page lists them, and slices of a window as a page draws them: work that is bounded at any store's size.
+
+A page looks at the newest requests before a place, as far as `Wanted.scan` of them, and gives out those that match; who
+wants more goes on from where it ended. A slice of time gives its first requests, so that a window costs as much in a
+store of a million requests as in one of ten thousand. All is led by the indexes on time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from ragtrace.store._requests import ANALYZED, COLUMNS, listed
+from ragtrace.store.database import clean
+from ragtrace.store.rows import COVERAGE, Glance, Listing, Position, RequestPage
+from ragtrace.store.tables import STAGE_NAMES, diagnosis, request, request_label, trait
+
+__all__ = ["bounds", "page", "services_of", "slices"]
+
+_OF_REQUEST: Final = sa.and_(diagnosis.c.request_id == request.c.request_id, diagnosis.c.kind == COVERAGE)
+_JOINED: Final = request.join(diagnosis, _OF_REQUEST, isouter=True)
+
+
+def page(connection: sa.Connection, wanted: Listing, before: Position | None, limit: int, scan: int) -> RequestPage:
+    """Up to `limit` requests that match, newest first, among the `scan` newest ones before a place."""
+    near = _near(wanted, before).order_by(request.c.started_at.desc(), request.c.request_id.desc())
+    rows = connection.execute(near.limit(1).offset(scan - 1)).first()
+    last = Position(rows.started_at, rows.request_id) if rows else None
+    inner = near.limit(scan).subquery()
+    query = (
+        sa.select(*COLUMNS)
+        .select_from(inner.join(_JOINED, inner.c.request_id == request.c.request_id))
+        .where(*_matching(wanted))
+        .order_by(inner.c.started_at.desc(), inner.c.request_id.desc())
+        .limit(limit + 1)
+    )
+    found = listed(connection.execute(query).all())
+    if len(found) > limit:
+        behind = found[limit - 1]
+        return RequestPage(tuple(found[:limit]), Position(behind.started_at, behind.request_id), None)
+    return RequestPage(tuple(found), last, last)
+
+
+def _near(wanted: Listing, before: Position | None) -> sa.Select[Any]:
+    """The requests to look through: what an index on time leads to."""
+    query = sa.select(request.c.request_id, request.c.started_at)
+    for name in ("service", "segment", "tenant_id", "session_id"):
+        value = getattr(wanted, name)
+        if value is not None:
+            query = query.where(request.c[name] == clean(value))
+    if wanted.since is not None:
+        query = query.where(request.c.started_at >= wanted.since)
+    if wanted.until is not None:
+        query = query.where(request.c.started_at < wanted.until)
+    if before is not None:
+        here = sa.tuple_(request.c.started_at, request.c.request_id)
+        query = query.where(
+            request.c.started_at <= before.started_at,  # PostgreSQL and SQLite both seek by this one
+            here < sa.tuple_(sa.literal(before.started_at), sa.literal(clean(before.request_id))),
+        )
+    return query
+
+
+def _matching(wanted: Listing) -> list[sa.ColumnElement[bool]]:
+    """What else is asked of a request."""
+    found: list[sa.ColumnElement[bool]] = []
+    if wanted.stage is not None:
+        found.append(diagnosis.c.stage == wanted.stage)
+    if wanted.verdict is not None:
+        found.append(diagnosis.c.verdict == wanted.verdict)
+    if wanted.rollout is not None:
+        found.append(diagnosis.c.suspected_rollout == wanted.rollout)
+    if wanted.doubt is not None:
+        states = [diagnosis.c[f"{stage}_state"] for stage in STAGE_NAMES]
+        found.append(sa.or_(*(state == wanted.doubt for state in states)))
+    if wanted.reason is not None:
+        found.append(sa.or_(*(diagnosis.c[f"{stage}_reason"] == wanted.reason for stage in STAGE_NAMES)))
+    if wanted.status is not None:
+        found.append(request.c.status == wanted.status)
+    if wanted.flag is not None:
+        found.append(request.c.flags.contains(json.dumps(clean(wanted.flag)), autoescape=True))
+    if wanted.version is not None:
+        component, _, version = wanted.version.partition("=")
+        written = json.dumps({clean(component): clean(version)})[1:-1]  # as `populations.put_traits` writes it
+        carries = sa.select(trait.c.request_id).where(
+            trait.c.request_id == request.c.request_id, trait.c.versions.contains(written, autoescape=True)
+        )
+        found.append(carries.exists())
+    if wanted.is_labeled is not None:
+        labels = sa.select(request_label.c.request_id).where(request_label.c.request_id == request.c.request_id)
+        found.append(labels.exists() if wanted.is_labeled else ~labels.exists())
+    return found
+
+
+_GLANCED: Final = (
+    *(request.c[name] for name in ("request_id", "segment", "started_at", "head_probability")),
+    *(diagnosis.c[name] for name in ("verdict", "stage", "cause", "suspected_rollout")),
+)
+_OF_STAGES: Final = tuple(diagnosis.c[f"{stage}_{what}"] for what in ("state", "reason") for stage in STAGE_NAMES)
+
+
+def slices(connection: sa.Connection, wanted: Listing, bounds: Sequence[int], each: int) -> list[list[Glance]]:
+    """Of each slice between two neighbors of `bounds` the first `each` analyzed requests of the random stratum."""
+    query = (
+        sa.select(*_GLANCED, *_OF_STAGES)
+        .select_from(ANALYZED)
+        .where(request.c.head_sampled.is_(True))
+        .where(request.c.started_at >= sa.bindparam("since"), request.c.started_at < sa.bindparam("until"))
+        .order_by(request.c.started_at)
+        .limit(each)
+    )
+    for name in ("service", "segment", "tenant_id"):
+        value = getattr(wanted, name)
+        if value is not None:
+            query = query.where(request.c[name] == clean(value))
+    return [
+        [_glance(row) for row in connection.execute(query, {"since": since, "until": until})]
+        for since, until in pairwise(bounds)
+    ]
+
+
+def _glance(row: Sequence[Any]) -> Glance:
+    own, stages = len(_GLANCED), len(STAGE_NAMES)
+    return Glance._make((*row[:own], tuple(row[own : own + stages]), tuple(row[own + stages :])))
+
+
+def bounds(connection: sa.Connection, service: str, tenant: str | None) -> tuple[int, int] | None:
+    """When a service's first and last request began; None where it has none."""
+    of = [request.c.service == clean(service)]
+    if tenant is not None:
+        of.append(request.c.tenant_id == clean(tenant))
+    first = connection.scalar(sa.select(sa.func.min(request.c.started_at)).where(*of))
+    last = connection.scalar(sa.select(sa.func.max(request.c.started_at)).where(*of))
+    return None if first is None or last is None else (first, last)
+
+
+def services_of(connection: sa.Connection, tenant: str) -> list[str]:
+    """The services that have requests of a tenant, by name, by one look into an index for each."""
+    found: list[str] = []
+    query = sa.select(sa.func.min(request.c.service)).where(request.c.tenant_id == clean(tenant))
+    while (value := connection.scalar(query.where(request.c.service > found[-1]) if found else query)) is not None:
+        found.append(value)
+    return found
