@@ -130,6 +130,6 @@ $(VENV)/.demo: $(TORCH_STAMP) pyproject.toml
 	@touch "$@"
 
 $(VENV)/.test: $(TORCH_STAMP) pyproject.toml
-	@echo "installing ragtrace[otel,models,http,remote-write,cities,server,serve,gate,ray,dev] into $(VENV) (a minute or two, once)"
-	@$(PIP) -e ".[otel,models,http,remote-write,cities,server,serve,gate,ray,dev]"
+	@echo "installing ragtrace[otel,models,http,remote-write,cities,server,serve,web,gate,ray,dev] into $(VENV) (a minute or two, once)"
+	@$(PIP) -e ".[otel,models,http,remote-write,cities,server,serve,web,gate,ray,dev]"
 	@touch $(VENV)/.demo "$@"

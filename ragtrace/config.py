@@ -481,7 +481,7 @@ _COMMANDS: Final = (
         "have its own."),
     _of("analyze, calibrate", "judge_tokens", "whole number", None,
         "The most tokens that judges behind servers may read and write in an hour, by all workers of this command."),
-    _of("label ask", "labeler", "text", None, "Who labels; by default the user's name."),
+    _of("label ask, web", "labeler", "text", None, "Who labels; by default the user's name."),
     _of("analyze, explain", "retriever", "model", None,
         "Explain why documents were retrieved: by a sentence encoder's folder or name, or cross:MODEL."),
     _of("analyze, calibrate", "verifier", "model", None,

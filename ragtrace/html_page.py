@@ -24,6 +24,10 @@ class Html(str):
 
     __slots__ = ()
 
+    def __html__(self) -> str:
+        """As templates ask for it: they escape what lacks this."""
+        return str(self)
+
 
 def join(*parts: str) -> Html:
     """Parts in a row; those that are not `Html` are escaped."""

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Final
 
-__all__ = ["UNSAFE", "dumps", "harmless", "masked", "plain_label", "without_login"]
+__all__ = ["UNSAFE", "dumps", "harmless", "masked", "plain_label", "visible", "without_login"]
 
 UNSAFE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_UNSEEN: Final = re.compile(f"{UNSAFE.pattern}|[\ud800-\udfff]")
 _LOGIN: Final = re.compile(r"(?<=://)[^\s/?#]*@")
 _PERHAPS: Final = re.compile(r"//.*@|(?<![\w/:])[^\s'\"/:]+:(?:(?!//)[^'\"])*@", re.DOTALL)
 
@@ -23,6 +24,11 @@ _PERHAPS: Final = re.compile(r"//.*@|(?<![\w/:])[^\s'\"/:]+:(?:(?!//)[^'\"])*@",
 def harmless(text: str) -> str:
     """The text without them; its lines stay as they are."""
     return UNSAFE.sub("", text)
+
+
+def visible(text: str) -> str:
+    """The text with one replacement character for each of them, and for each half character: offsets into it stay."""
+    return _UNSEEN.sub(lambda found: " " if found[0] == "\r" else "\N{REPLACEMENT CHARACTER}", text)
 
 
 def plain_label(text: str) -> str:
@@ -43,9 +49,6 @@ def masked(value: str) -> str:
     return _PERHAPS.sub(lambda found: "//***@" if found[0].startswith("//") else "***@", value)
 
 
-_ESCAPED: Final = re.compile(f"{UNSAFE.pattern}|[\ud800-\udfff]")
-
-
 def dumps(data: Any, *, indent: int | None = 2) -> str:
     """`data` as one JSON document. indent: None for one line without spaces.
 
@@ -57,7 +60,7 @@ def dumps(data: Any, *, indent: int | None = 2) -> str:
     except ValueError:  # it holds NaN or an infinity
         finite = _finite(data)
         text = json.dumps(finite, indent=indent, separators=separators, ensure_ascii=False, allow_nan=False)
-    return _ESCAPED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def _finite(value: Any) -> Any:

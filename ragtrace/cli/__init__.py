@@ -35,6 +35,7 @@ from ragtrace.cli import (
     services,
     triage,
     verifier,
+    web,
 )
 from ragtrace.cli.doctor import version
 from ragtrace.config import variable
@@ -96,6 +97,7 @@ app.add_typer(monitoring.alerts, name="alerts")
 app.add_typer(monitoring.dashboards, name="dashboards")
 app.add_typer(verifier.app, name="verifier")
 app.command("serve")(receive.serve)
+app.command("web")(web.web)
 app.command("import")(receive.import_files)
 app.add_typer(receive.gold, name="gold")
 app.add_typer(analyze.jobs, name="jobs")

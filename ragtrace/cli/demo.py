@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ragtrace.cli.export import DEFAULT_PORT, HostOption, PortOption, serve
+from ragtrace.cli.export import DEFAULT_PORT, HostOption, PortOption
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json
+from ragtrace.cli.web import WEB_PORT, serve_pages
 
 __all__ = ["demo"]
 
@@ -38,9 +39,12 @@ def demo(
             "--questions", metavar="FILE", help="Write the demo's questions for `ragtrace replay` (.jsonl), and end."
         ),
     ] = None,
-    keep_serving: Annotated[bool, typer.Option("--serve", help="Serve /metrics when the run is over.")] = False,
+    keep_serving: Annotated[
+        bool, typer.Option("--serve", help="Serve the pages, and /metrics beside them, when the run is over.")
+    ] = False,
     host: HostOption = "127.0.0.1",
     port: PortOption = DEFAULT_PORT,
+    web_port: Annotated[int, typer.Option("--web-port", min=1, max=65535, help="The port of the pages.")] = WEB_PORT,
     as_json: JsonOption = False,
 ) -> None:
     """Run a real RAG pipeline with known faults and see whether ragtrace names the stage that broke."""
@@ -52,13 +56,31 @@ def demo(
     from ragtrace.demo.runner import run
 
     url = config.load(store=store).store
+    if keep_serving:
+        from ragtrace.web import require
+
+        require()  # not after minutes
     result = run(scenario or (), url, generator)
     if as_json:
         print_json(result.to_json())
     else:
         console().print(report(result))
     if keep_serving:
-        serve(url, host, port)
+        _serve(url, host, port, web_port)
+
+
+def _serve(url: str, host: str, port: int, web_port: int) -> None:
+    """The metrics from threads, and the pages until the end."""
+    from ragtrace import export as exporter
+    from ragtrace.web import WebSettings
+
+    settings = WebSettings(host=host, port=web_port, may_judge=True)
+    metrics = exporter.serve(url, host, port)
+    try:
+        console(stderr=True).print(f"serving http://{host}:{metrics.port}/metrics")
+        serve_pages(url, settings)
+    finally:
+        metrics.close()
 
 
 def _write(file: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -59,6 +59,12 @@ def serve(
         int,
         typer.Option("--assemblers", min=0, max=64, help="Extra processes that assemble traces to requests; 0: none."),
     ] = 2,
+    web: Annotated[bool, typer.Option("--web", help="Serve the pages over the store as well (ragtrace web).")] = False,
+    web_port: Annotated[int, typer.Option("--web-port", min=1, max=65_535, help="The port of the pages.")] = 8460,
+    web_tokens: Annotated[
+        Path | None,
+        typer.Option("--web-tokens", metavar="FILE", help="Who may see the pages, as `ragtrace web --tokens` has it."),
+    ] = None,
     store: StoreOption = None,
 ) -> None:
     """Take spans and evaluations over OTLP, and make requests of them for `ragtrace analyze`.
@@ -86,7 +92,13 @@ def serve(
     scheme = "http" if certificate is None else "https"
     also = f" and on {address(host, grpc_port)} over gRPC" if grpc_port else ""
     told = f"taking spans on {scheme}://{address(host, port)}/v1/traces{also}, into {shown(loaded.store)}"
-    run(loaded.store, loaded, settings, lambda: typer.echo(told, err=True))
+    with ExitStack() as beside:
+        if web:
+            from ragtrace.web import WebSettings, serving
+
+            pages = WebSettings(host=host, port=web_port, tokens=web_tokens, certificate=certificate, key=key)
+            told += f"; pages on {beside.enter_context(serving(loaded.store, pages))}"
+        run(loaded.store, loaded, settings, lambda: typer.echo(told, err=True))
 
 
 _MOST: Final = 5  # reasons of one file that are printed

@@ -384,12 +384,14 @@ class _ClaimLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClaimView:
-    """A claim with its number in the answer; one that states nothing has neither number nor state."""
+    """A claim with its number in the answer; one that states nothing has neither number nor state. rationale: the
+    sentences that the last of its lines but notes quotes."""
 
     text: str
     number: int | None = None
     state: _ClaimState | None = None
     lines: tuple[_ClaimLine, ...] = ()
+    rationale: Rationale | None = None
 
 
 def claim_rationales(record: RequestRecord, claims: Sequence[Claim]) -> tuple[Rationale | None, ...]:
@@ -408,7 +410,8 @@ def claim_views(record: RequestRecord, claims: Sequence[Claim]) -> list[ClaimVie
     for claim, rationale in zip(claims, claim_rationales(record, claims), strict=True):
         number += claim.factual
         lines = tuple(_Lines(claim, rationale, places).all(cites=cites)) if claim.factual else ()
-        found.append(ClaimView(claim.text, number, _state(claim), lines) if claim.factual else ClaimView(claim.text))
+        known = ClaimView(claim.text, number, _state(claim), lines, rationale) if claim.factual else None
+        found.append(known or ClaimView(claim.text))
     return found
 
 

@@ -39,12 +39,16 @@ from ragtrace.export._explanation_view import (
 )
 from ragtrace.export.evidence_path import claim_summary, claim_views
 from ragtrace.html_page import Html, asset, embedded, join, standalone, tag
+from ragtrace.safe_text import visible
 from ragtrace.types import Claim, RequestRecord
 
 __all__ = [
+    "findings",
     "hue",
     "opacity",
     "page",
+    "sections",
+    "stylesheet",
 ]
 
 _Color: TypeAlias = tuple[int, int, int]
@@ -69,10 +73,17 @@ _UNITS: Final = {
 
 def page(record: RequestRecord, explanation: Explanation, claims: Sequence[Claim] = ()) -> str:
     """The whole file. claims: of the answer, judged; none where no worker was there."""
+    body, data = sections(record, explanation, claims)
+    script = asset("ragtrace.export", "explanation.js")
+    title = f"Explanation of {visible(record.request_id)}"
+    return standalone(title, stylesheet(), tag("main", body), data, scripts=[script])
+
+
+def sections(record: RequestRecord, explanation: Explanation, claims: Sequence[Claim] = ()) -> tuple[Html, Html]:
+    """What stands in the page, for a page of another maker, and the figures that its script reads."""
     shown = view(record, explanation)
     answer, data = _answer_text(shown)
-    body = tag(
-        "main",
+    body = join(
         _header(shown),
         _answer(shown, answer, data),
         _claims(record, claims),
@@ -82,11 +93,19 @@ def page(record: RequestRecord, explanation: Explanation, claims: Sequence[Claim
         _retrieved(shown),
         _computed(shown),
     )
-    style = asset("ragtrace.export", "base.css") + asset("ragtrace.export", "explanation.css") + _stylesheet()
-    script = asset("ragtrace.export", "explanation.js")
-    return standalone(
-        f"Explanation of {shown.record.request_id}", style, body, embedded("values", data), scripts=[script]
-    )
+    return body, embedded("values", data)
+
+
+def findings(record: RequestRecord, explanation: Explanation) -> tuple[str, ...]:
+    """What the explanation says, in sentences: what the answer rests on, and what was wasted or distracted."""
+    shown = view(record, explanation)
+    next_step = advice(shown)
+    return (headline(shown), *flags(shown), *([next_step] if next_step else []))
+
+
+def stylesheet() -> str:
+    """The rules of the page."""
+    return asset("ragtrace.export", "base.css") + asset("ragtrace.export", "explanation.css") + _stylesheet()
 
 
 def _header(shown: View) -> Html:

@@ -110,7 +110,8 @@ BY_SERVICE: dict[str, list[tuple[str, ...]]] = {
 """The commands with a service, and how they are called."""
 
 BY_OTHERS = {
-    *("demo", "export", "probe", "explain", "serve", "doctor", "citing list", "gate show", "gate label", "gate policy"),
+    *("demo", "export", "probe", "explain", "serve", "web", "doctor", "citing list", "gate show", "gate label"),
+    "gate policy",
     *("triage request", "triage alert", "triage serve", "alerts render", "alerts check", "alerts test"),
     "grade request",
     *("dashboards render", "verifier train", "verifier calibrate", "verifier evaluate"),

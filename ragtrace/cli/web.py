@@ -1,0 +1,72 @@
+"""`ragtrace web`: pages over the store."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragtrace.cli.export import HostOption
+from ragtrace.cli.terminal import StoreOption, console, option
+
+if TYPE_CHECKING:
+    from ragtrace.web import WebSettings
+
+__all__ = ["WEB_PORT", "serve_pages", "web"]
+
+WEB_PORT = 8460
+
+
+def web(
+    store: StoreOption = None,
+    host: HostOption = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="The port to listen on.")] = WEB_PORT,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            "--tokens",
+            metavar="FILE",
+            help="A file with NAME TOKEN tenant=TENANT role=numbers|content|judge on each line.  [default: no tokens, "
+            "and this machine alone]",
+        ),
+    ] = None,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Take labels and judgments of alerts; else read only.")
+    ] = False,
+    labeler: Annotated[str | None, option("labeler", show_default=False)] = None,
+    certificate: Annotated[
+        Path | None, typer.Option("--tls-certificate", metavar="FILE", help="The certificate for TLS, as PEM.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate, as PEM.")
+    ] = None,
+) -> None:
+    """Serve pages over the store: which stage broke, where, since which release, and the requests themselves.
+
+    Who read which request is written to stderr.
+    """
+    from ragtrace.cli.terminal import existing
+    from ragtrace.web import WebSettings
+
+    settings = WebSettings(
+        host=host, port=port, tokens=tokens, may_judge=judge, labeler=labeler, certificate=certificate, key=key
+    )
+    serve_pages(existing(store), settings)
+
+
+def serve_pages(url: str, settings: WebSettings) -> None:
+    """Serve the pages until SIGINT or SIGTERM."""
+    from ragtrace.web import run
+
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        run(url, settings, lambda address: console(stderr=True).print(f"open {address} (Ctrl-C ends it)"))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(_signal: int, _frame: FrameType | None) -> None:
+    raise SystemExit(0)

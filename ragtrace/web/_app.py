@@ -1,0 +1,504 @@
+"""The routes: who asks, what this viewer may see of it, a page of it, and the headers that let a browser run nothing.
+
+Every text on a page goes through one escape, which also shows control characters and characters that turn a line round
+as what they are. What this viewer may not see is as what does not exist.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache, partial
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
+
+from ragtrace.errors import ConfigurationError, RagtraceError
+from ragtrace.export.evidence_path import shown_rank
+from ragtrace.html_page import Html
+from ragtrace.safe_text import visible
+from ragtrace.store import ATTRIBUTION, Store
+from ragtrace.types import Analysis, RequestRecord, replace
+from ragtrace.web._access import COOKIE, Access, Sessions, Viewer
+from ragtrace.web._drawings import path_picture, times_picture
+from ragtrace.web._judging import SAID, asked_stages, judge_page, label_request
+from ragtrace.web._overview import WINDOWS, overview, service_lines
+from ragtrace.web._request_list import CHOICES, read_filter, rows_page
+from ragtrace.web._request_view import request_view
+from ragtrace.web._style import stylesheet
+from ragtrace.web._triage_view import triage_view
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["make_app"]
+
+_READING: Final = logging.getLogger("ragtrace.web.reading")
+_LOG: Final = logging.getLogger("ragtrace.web")
+_FORM: Final = 64 * 1024  # bytes of a form
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_ICON: Final = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path d="M2 4h5l3 8h4" fill="none" stroke="#c5362b" '
+    'stroke-width="2.5"/></svg>'
+)
+_LOCAL: Final = ("localhost", "127.0.0.1", "[::1]")
+
+
+class _Refused(Exception):
+    """What is answered in place of a page."""
+
+    def __init__(self, status: int, title: str, text: str) -> None:
+        super().__init__(text)
+        self.status, self.title, self.text = status, title, text
+
+
+_UNKNOWN: Final = partial(_Refused, 404, "There is no such page")
+
+
+def make_app(store: Store, access: Access, *, is_local: bool = False, is_secure: bool = False) -> Starlette:
+    """The application, for any ASGI server.
+
+    is_local: it is reached by this machine's own names alone, so that a request under another name is another page's
+    trick. is_secure: it is reached over TLS, and its cookie goes over nothing else.
+    """
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.routing import Route
+
+    pages = _Pages(store, Sessions(access), _environment(), asks=access.asks, is_secure=is_secure)
+    page = pages.route
+    routes = [
+        Route("/", page(pages.overview), methods=["GET"]),
+        Route("/requests", page(pages.requests), methods=["GET"]),
+        Route("/requests/{request_id:path}", page(pages.request), methods=["GET"]),
+        Route("/explanations/{request_id:path}", page(pages.explanation), methods=["GET"]),
+        Route("/labels/{request_id:path}", page(pages.label, writes=True), methods=["POST"]),
+        Route("/triage", page(pages.triage), methods=["GET"]),
+        Route("/alerts", page(pages.judge_alert, writes=True), methods=["POST"]),
+        Route("/signin", page(pages.sign_in_form, is_open=True), methods=["GET"]),
+        Route("/signin", page(pages.sign_in, is_open=True, reads_form=True), methods=["POST"]),
+        Route("/static/{name}", pages.static, methods=["GET"]),
+        Route("/healthz", pages.health, methods=["GET"]),
+    ]
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(_Guard, is_local=is_local)],
+        exception_handlers={404: pages.not_found, 405: pages.not_found},
+    )
+    app.router.redirect_slashes = False  # it would name the host that the request itself names
+    return app
+
+
+class _Guard:
+    """The headers of every answer; refuses names of other hosts where only this machine may ask."""
+
+    def __init__(self, app: ASGIApp, is_local: bool) -> None:
+        self._app, self._is_local = app, is_local
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer it, or hand it on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        from starlette.responses import PlainTextResponse
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                known = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(
+                    (name.lower().encode(), value.encode())
+                    for name, value in _HEADERS.items()
+                    if name.lower().encode() not in known
+                )]  # fmt: skip
+            await send(message)
+
+        app = self._app
+        if self._is_local and not _is_local_name(dict(scope["headers"]).get(b"host", b"").decode("latin-1")):
+            app = PlainTextResponse("ask for localhost; another name is served only with tokens\n", 421)
+        await app(scope, receive, guarded)
+
+
+def _is_local_name(host: str) -> bool:
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    return name.lower() in _LOCAL
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One request to the pages."""
+
+    viewer: Viewer
+    query: Mapping[str, str]
+    path: Mapping[str, str]
+    form: Mapping[str, list[str]]
+    cookie: str | None
+
+
+class _Pages:
+    def __init__(
+        self, store: Store, sessions: Sessions, templates: Environment, *, asks: bool, is_secure: bool
+    ) -> None:
+        self._store, self._sessions, self._templates = store, sessions, templates
+        self._asks, self._is_secure = asks, is_secure
+
+    # how a page is answered
+
+    def route(
+        self,
+        show: Callable[[_Asked], Response],
+        *,
+        is_open: bool = False,
+        writes: bool = False,
+        reads_form: bool = False,
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """An endpoint: it finds out who asks, and answers from a thread.
+
+        is_open: for whoever comes; writes: only for a form of this viewer's own session.
+        """
+        from starlette.concurrency import run_in_threadpool
+        from starlette.responses import RedirectResponse
+
+        async def answer(request: Request) -> Response:
+            cookie = request.cookies.get(COOKIE)
+            viewer = self._sessions.viewer(request.headers.get("authorization"), cookie)
+            if viewer is None and not is_open:
+                if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+                    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+                    return RedirectResponse(f"/signin?{urlencode({'next': wanted})}", 303)
+                refused = self._shown("problem.html", None, 401, title="Sign in", text="Send your token.")
+                refused.headers["WWW-Authenticate"] = "Bearer"
+                return refused
+            new = None
+            if not self._asks and not cookie and viewer is not None and viewer.may_judge:
+                new = self._sessions.begin(None)  # by which its forms are known
+            try:
+                form = await self._form(request) if writes or reads_form else {}
+                asked = _Asked(viewer or Viewer(""), request.query_params, request.path_params, form, cookie or new)
+                if writes:
+                    self._check_form(request, asked)
+                response = await run_in_threadpool(self._answered, show, asked)
+            except _Refused as refused:
+                response = self._refusal(refused, viewer)
+            if new is not None:
+                self._set_cookie(response, new)
+            return response
+
+        return answer
+
+    def _answered(self, show: Callable[[_Asked], Response], asked: _Asked) -> Response:
+        try:
+            return show(asked)
+        except ConfigurationError as error:
+            return self._refusal(_Refused(400, "This cannot be shown", str(error)), asked.viewer)
+        except RagtraceError as error:
+            _LOG.warning("a page could not be made: %s", error)
+            return self._refusal(_Refused(503, "The store does not answer", "Try again in a minute."), asked.viewer)
+
+    def _refusal(self, refused: _Refused, viewer: Viewer | None) -> Response:
+        return self._shown("problem.html", viewer, refused.status, title=refused.title, text=refused.text)
+
+    async def _form(self, request: Request) -> dict[str, list[str]]:
+        """The fields of a form, of bounded size."""
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > _FORM:
+                raise _Refused(413, "This is too long", f"A form holds at most {_FORM} bytes.")
+        try:
+            return parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=500)
+        except ValueError:
+            raise _Refused(400, "This is no form", "Send it from the page.") from None
+
+    def _check_form(self, request: Request, asked: _Asked) -> None:
+        """Only this viewer's own page may send it, and only who may judge."""
+        site = request.headers.get("sec-fetch-site", "same-origin")
+        origin = request.headers.get("origin")
+        is_other = origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
+        sent = next(iter(asked.form.get("form_token", ())), "")
+        if site not in ("same-origin", "none") or is_other or not self._sessions.is_own(asked.cookie, sent):
+            raise _Refused(403, "This form is not known", "Open the page again and send its form.")
+        if not asked.viewer.may_judge:
+            raise _Refused(403, "You may read, not judge", "Your token has no role judge, or the pages are read-only.")
+
+    def _shown(self, template: str, viewer: Viewer | None, status: int = 200, /, **values: Any) -> Response:
+        from starlette.responses import HTMLResponse
+
+        text = self._templates.get_template(template).render(viewer=viewer, asks=self._asks, **values)
+        return HTMLResponse(text, status)
+
+    def _set_cookie(self, response: Response, value: str) -> None:
+        response.set_cookie(COOKIE, value, httponly=True, samesite="strict", secure=self._is_secure, path="/")
+
+    # pages
+
+    def overview(self, asked: _Asked) -> Response:
+        """One service, or the list of them where there are several."""
+        viewer, chosen = asked.viewer, asked.query.get("service")
+        services = self._services(viewer)
+        if chosen is not None and chosen not in services:
+            raise _UNKNOWN("No service of this name has requests.")
+        window = asked.query.get("window", "24h")
+        if window not in WINDOWS:
+            raise ConfigurationError.of("window", window, ", ".join(WINDOWS))
+        if chosen is None and len(services) != 1:
+            lines = service_lines(self._store, services, viewer.tenant)
+            return self._shown("services.html", viewer, lines=lines)
+        service = services[0] if chosen is None else chosen
+        shown = overview(self._store, service, window, viewer.tenant)
+        if shown is None:
+            raise _UNKNOWN("No service of this name has requests.")
+        may_triage = viewer.owns(service)
+        return self._shown(
+            "overview.html", viewer, shown=shown, services=services, windows=list(WINDOWS), may_triage=may_triage
+        )
+
+    def requests(self, asked: _Asked) -> Response:
+        """The list."""
+        viewer = asked.viewer
+        services = self._services(viewer)
+        listing, before = read_filter(asked.query, viewer)
+        if viewer.tenant is not None and listing.service is None and services:
+            listing = dataclasses.replace(listing, service=services[0])  # a tenant's index is by service
+        page = rows_page(self._store, listing, before, viewer, asked.query)
+        if viewer.sees_content and page.rows:
+            ids = ", ".join(row.request.request_id for row in page.rows)
+            self._read(viewer, f"first words of requests {ids}")
+        return self._shown(
+            "requests.html", viewer, page=page, services=services, filter=listing, choices=CHOICES, query=asked.query
+        )
+
+    def request(self, asked: _Asked) -> Response:
+        """One request."""
+        viewer = asked.viewer
+        record, analysis = self._found(asked)
+        explained = self._store.get_analysis(record.request_id, ATTRIBUTION)
+        explanation = explained.explanation if explained else None
+        if analysis is not None and explanation is not None:
+            from ragtrace.analyze.claim_attribution import resting_on
+
+            analysis = replace(analysis, claims=resting_on(analysis.claims, explanation.generator))
+        view = request_view(record, analysis, self._lost_texts(viewer, record, analysis))
+        if viewer.sees_content:
+            self._read(viewer, f"the content of request {record.request_id}")
+        labels = self._store.labels(request_ids=[record.request_id])
+        return self._shown(
+            "request.html",
+            viewer,
+            view=view,
+            path=path_picture(view) if viewer.sees_content else None,
+            times=times_picture(view.record) if view.record.stages else None,
+            labels=labels,
+            asked_stages=asked_stages(record, analysis),
+            said=SAID,
+            own=next((one for one in labels if one.labeler == viewer.name), None),
+            explanation=_findings(record, explanation) if viewer.sees_content and explanation else (),
+            is_explained=explanation is not None,
+            form_token=self._sessions.form_token(asked.cookie),
+            may_set_gold=viewer.owns(record.service),
+            note=asked.query.get("kept", "")[:200],
+        )
+
+    def explanation(self, asked: _Asked) -> Response:
+        """Why the answer is as it is, and why each document was retrieved: texts, and nothing without them."""
+        if not asked.viewer.sees_content:
+            raise _Refused(403, "You see no texts", "Your token's role shows numbers alone.")
+        from ragtrace.analyze.claim_attribution import resting_on
+        from ragtrace.export.explanation_html import sections
+
+        record, analysis = self._found(asked)
+        explained = self._store.get_analysis(record.request_id, ATTRIBUTION)
+        if explained is None or explained.explanation is None:
+            raise _UNKNOWN("This request is not explained: ragtrace explain ID --generator MODEL does that.")
+        found = explained.explanation
+        claims = resting_on(analysis.claims, found.generator) if analysis else ()
+        self._read(asked.viewer, f"the explanation of request {record.request_id}")
+        body, data = sections(record, found, claims)
+        return self._shown("explanation.html", asked.viewer, body=body, data=data, record=record)
+
+    def label(self, asked: _Asked) -> Response:
+        """Keep what somebody says of a request."""
+        from starlette.responses import RedirectResponse
+
+        record, analysis = self._found(asked)
+        kept = label_request(self._store, asked.viewer, record, analysis, asked.form)
+        self._read(asked.viewer, f"(labeled) request {record.request_id}")
+        where = f"/requests/{quote(record.request_id, safe='')}?{urlencode({'kept': kept})}#judge"
+        return RedirectResponse(where, 303)
+
+    def triage(self, asked: _Asked) -> Response:
+        """The walk over a segment, in the words of the terminal."""
+        viewer, query = asked.viewer, asked.query
+        service = query.get("service", "")
+        if service not in self._services(viewer) or not viewer.owns(service):
+            raise _UNKNOWN("There is no such service, or its requests are not all yours to see.")
+        shown = triage_view(self._store, service, query)
+        return self._shown(
+            "triage.html",
+            viewer,
+            shown=shown,
+            report=shown.report,
+            form_token=self._sessions.form_token(asked.cookie),
+            note=query.get("kept", "")[:200],
+        )
+
+    def judge_alert(self, asked: _Asked) -> Response:
+        """Keep whether a page was right."""
+        from starlette.responses import RedirectResponse
+
+        kept = judge_page(self._store, asked.viewer, asked.form)
+        fields = {name: next(iter(asked.form.get(name, ())), "") for name in ("service", "segment", "since", "until")}
+        known = {name: value for name, value in fields.items() if value}
+        return RedirectResponse(f"/triage?{urlencode(known | {'kept': kept})}#judge", 303)
+
+    def sign_in_form(self, asked: _Asked) -> Response:
+        """Asks for the token."""
+        return self._shown("signin.html", None, next=_own_path(asked.query.get("next")), is_wrong=False)
+
+    def sign_in(self, asked: _Asked) -> Response:
+        """Begin a session."""
+        from starlette.responses import RedirectResponse
+
+        token = next(iter(asked.form.get("token", ())), "").strip()
+        where = _own_path(next(iter(asked.form.get("next", ())), None))
+        cookie = self._sessions.begin(token) if token else None
+        if cookie is None:
+            _READING.warning("a wrong token was given")
+            return self._shown("signin.html", None, 401, next=where, is_wrong=True)
+        response = RedirectResponse(where, 303)
+        self._set_cookie(response, cookie)
+        return response
+
+    # the rest
+
+    async def static(self, request: Request) -> Response:
+        """The style sheet and the scripts: the same for everybody."""
+        from starlette.responses import PlainTextResponse, Response
+
+        known = _assets().get(request.path_params["name"])
+        if known is None:
+            return PlainTextResponse("there is no such file\n", 404)
+        kind, text = known
+        return Response(text, headers={"Content-Type": f"{kind}; charset=utf-8", "Cache-Control": "max-age=300"})
+
+    async def health(self, request: Request) -> Response:
+        """Whether the process lives."""
+        from starlette.responses import PlainTextResponse
+
+        return PlainTextResponse("ok\n")
+
+    async def not_found(self, request: Request, error: Exception) -> Response:
+        """No such route, or no such method of it."""
+        status = getattr(error, "status_code", 404)
+        viewer = self._sessions.viewer(request.headers.get("authorization"), request.cookies.get(COOKIE))
+        return self._refusal(_Refused(status, "There is no such page", "Start at the overview."), viewer)
+
+    def _services(self, viewer: Viewer) -> list[str]:
+        return self._store.services() if viewer.tenant is None else self._store.services_of(viewer.tenant)
+
+    def _found(self, asked: _Asked) -> tuple[RequestRecord, Analysis | None]:
+        """The request that the address names; another tenant's is as one that does not exist."""
+        record = self._store.get_record(asked.path["request_id"])
+        if record is None or asked.viewer.tenant not in (None, record.tenant_id):
+            raise _UNKNOWN("No request has this id, or it is not yours to see.")
+        return record, self._store.get_analysis(record.request_id)
+
+    def _lost_texts(
+        self, viewer: Viewer, record: RequestRecord, analysis: Analysis | None
+    ) -> dict[str, tuple[str, str]]:
+        """What the chunks hold that were needed and not retrieved, as other requests of the service got them; only for
+        who may see all of these."""
+        lost = [one.chunk_id for one in analysis.lost if one.where == "retrieval"] if analysis else []
+        if not (lost and viewer.sees_content and viewer.owns(record.service)):
+            return {}
+        return self._store.chunk_texts(record.service, lost)
+
+    def _read(self, viewer: Viewer, what: str) -> None:
+        """Write down who saw what."""
+        of = "all tenants" if viewer.tenant is None else f"tenant {viewer.tenant}"
+        _READING.info("%s (%s) read %s", viewer.name, of, visible(what).replace("\n", " "))
+
+
+def _findings(record: RequestRecord, explanation: Any) -> tuple[str, ...]:
+    """What the stored explanation says, in sentences."""
+    from ragtrace.export.explanation_html import findings
+
+    return findings(record, explanation)
+
+
+def _own_path(path: str | None) -> str:
+    """A path of these pages; anything else is the overview."""
+    if path is None or not path.startswith("/") or path.startswith(("//", "/\\")) or not path.isprintable():
+        return "/"
+    return path
+
+
+@cache
+def _assets() -> dict[str, tuple[str, str]]:
+    folder = resources.files("ragtrace.export").joinpath("page")
+    return {
+        "icon.svg": ("image/svg+xml", _ICON),
+        "web.css": ("text/css", stylesheet()),
+        "explanation.js": ("text/javascript", folder.joinpath("explanation.js").read_text("utf-8")),
+    }
+
+
+def _environment() -> Environment:
+    """Templates that escape all they show."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(str(resources.files("ragtrace.web").joinpath("templates"))),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value,
+    )
+    environment.filters |= {
+        "time": _time,
+        "clock": _clock,
+        "moment": _moment,
+        "span_to": _span,
+        "percent": lambda share: f"{share:.1%}" if 0 < share < 0.1 else f"{share:.0%}",
+        "rank": shown_rank,
+        "address": lambda text: quote(text, safe=""),
+        "query": urlencode,
+        "milliseconds": lambda nanoseconds: f"{nanoseconds / 1e6:,.0f} ms",
+        "html": Html,
+    }
+    return environment
+
+
+def _time(nanoseconds: int) -> str:
+    return datetime.fromtimestamp(nanoseconds / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _clock(nanoseconds: int) -> str:
+    return datetime.fromtimestamp(nanoseconds / 1e9, UTC).strftime("%m-%d %H:%M:%S")
+
+
+def _moment(nanoseconds: int) -> str:
+    """As a filter takes it, to the millisecond."""
+    at = datetime.fromtimestamp(nanoseconds // 10**6 / 1e3, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _span(since: int, until: int) -> str:
+    """Two times of one day, or each with its day."""
+    first, last = _clock(since), _clock(until)
+    return f"{first[6:]} – {last[6:]}" if first[:5] == last[:5] else f"{first} – {last}"

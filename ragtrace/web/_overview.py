@@ -1,0 +1,448 @@
+"""The overview of one service: each stage's share of broken requests with its interval and budget, how it went over
+time beside the releases, what broke where since which release, segments that differ, and what cannot be judged.
+
+It rests on the first requests of each slice of the window: as much work in a store of any size. Shares are weighted to
+be those of the traffic, and each slice counts by its own requests.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Final
+from urllib.parse import urlencode
+
+from ragtrace.analyze.services import remedy
+from ragtrace.html_page import Html
+from ragtrace.registry.instruments import STAGES
+from ragtrace.registry.wording import VERDICTS, cause_words, reason_words
+from ragtrace.store import Glance, Listing, Release, Store
+from ragtrace.store.tables import STAGE_NAMES
+from ragtrace.types import Stage
+from ragtrace.web._drawings import share_bar, state_bar, trend_picture
+from ragtrace.wilson import wilson
+
+__all__ = ["Overview", "ServiceLine", "overview", "service_lines"]
+
+_LABELS: Final = {"sound": "sound", "suspected": "suspected", "not_known": "not known", "broken": "broken"}
+_GROUPS: Final = 20  # of broken requests
+_SEGMENTS: Final = 40  # that are listed
+_SLICES: Final = 36
+_EACH: Final = 24  # requests of a slice that are looked at
+_FEW_SLICES, _FEW_EACH = 12, 12  # of a service among others
+_Z: Final = 1.96
+_LEAST: Final = 8  # requests of a segment from which on it is compared
+_SECOND: Final = 1_000_000_000
+WINDOWS: Final[dict[str, int]] = {"1h": 3_600, "24h": 86_400, "7d": 7 * 86_400, "all": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of requests with its 95 % interval; count and of are requests that were looked at."""
+
+    value: float
+    low: float
+    high: float
+    count: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageLine:
+    """One stage in the window. spent: of the error budget that the objective leaves, 1 being all of it."""
+
+    name: Stage
+    owner: str
+    broken: Share
+    states: tuple[tuple[str, str, float], ...]
+    bar: Html
+    interval_bar: Html
+    spent: float
+    target: float
+    verdict: str
+    link: str
+    unjudged: float
+    why_unjudged: str
+    helpful: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Requests that broke first at one stage since one release: how many, when, where, and the ones to look at."""
+
+    stage: Stage
+    owner: str
+    verdict: str
+    rollout: str | None
+    release: int | None
+    cause: str | None
+    share: Share
+    first_at: int
+    last_at: int
+    segments: tuple[tuple[str, Share], ...]
+    example: str
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentLine:
+    """One segment: by stage the share of broken requests, and whether it differs from the others."""
+
+    segment: str
+    requests: int
+    cells: tuple[tuple[Stage, Share | None, str], ...]  # "more", "less" or "" beside the others
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseMark:
+    """Versions that came at about the same moment, under one number. stages: those that began to break with it."""
+
+    number: int
+    at: int
+    versions: tuple[str, ...]
+    stages: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All of it. looked_at: requests; since, until: nanoseconds."""
+
+    service: str
+    window: str
+    since: int
+    until: int
+    looked_at: int
+    conclusion: tuple[str, ...]
+    stages: tuple[StageLine, ...]
+    breaks: tuple[Break, ...]
+    segments: tuple[SegmentLine, ...]
+    releases: tuple[ReleaseMark, ...]
+    trend: Html | None
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLine:
+    """A service among others: when its last request began, and by stage the share of broken ones."""
+
+    service: str
+    last_at: int
+    requests: int
+    cells: tuple[tuple[Stage, Share | None], ...]
+    link: str
+
+
+def service_lines(store: Store, services: Sequence[str], tenant: str | None) -> list[ServiceLine]:
+    """A line for each service, by what a few of its last day's requests say."""
+    lines = []
+    for service in services:
+        around = store.time_bounds(service, tenant)
+        if around is None:
+            continue
+        edges = _edges(*around, WINDOWS["24h"], _FEW_SLICES)
+        found = store.slices(Listing(service=service, tenant_id=tenant), edges, _FEW_EACH)
+        whole = _whole(_tallied(found))
+        cells = tuple((stage, whole[place].share()) for place, stage in enumerate(STAGE_NAMES))
+        link = f"/?{urlencode({'service': service})}"
+        lines.append(ServiceLine(service, around[1], sum(map(len, found)), cells, link))
+    return lines
+
+
+def _whole(tallies: _Tallies) -> list[Tally]:
+    """By stage."""
+    found = [Tally() for _ in STAGE_NAMES]
+    for (_, _, place), tally in tallies.items():
+        found[place].unite(tally)
+    return found
+
+
+def overview(store: Store, service: str, window: str, tenant: str | None) -> Overview | None:
+    """The overview of a service; None where it has no request. window: one of `WINDOWS`."""
+    around = store.time_bounds(service, tenant)
+    if around is None:
+        return None
+    edges = _edges(*around, WINDOWS[window], _SLICES)
+    slices = store.slices(Listing(service=service, tenant_id=tenant), edges, _EACH)
+    every = [one for each in slices for one in each]
+    known = [one for one in every if any(one.states)]
+    tallies = _tallied(slices)
+    whole = _whole(tallies)
+    marks = _releases(store.releases(service), edges[0], edges[-1])
+    link = _linker(service, edges[0], edges[-1])
+    breaks = tuple(_breaks(known, marks, link))
+    stages = tuple(_stage_lines(known, whole, link))
+    return Overview(
+        service=service,
+        window=window,
+        since=edges[0],
+        until=edges[-1],
+        looked_at=len(every),
+        conclusion=_conclusion(stages, breaks, len(known)),
+        stages=stages,
+        breaks=breaks,
+        segments=tuple(_segments(tallies, whole, link)),
+        releases=tuple(_told(marks, breaks)),
+        trend=_trend(_together(tallies, 0), edges, marks, stages, link) if known else None,
+    )
+
+
+_Link = Callable[..., str]
+
+
+def _linker(service: str, since: int, until: int) -> _Link:
+    """Makes links to the list of requests within the window."""
+
+    def link(**more: object) -> str:
+        given = {"service": service, "since": since, "until": until} | more
+        return f"/requests?{urlencode({key: value for key, value in given.items() if value is not None})}"
+
+    return link
+
+
+def _edges(first: int, last: int, seconds: int, number: int) -> list[int]:
+    """The bounds of equal slices that end behind the last request, and begin no earlier than the first one."""
+    until = last + 1
+    since = max(first, until - seconds * _SECOND) if seconds else first
+    width = max(1, -(-(until - since) // number))
+    return [min(until, since + place * width) for place in range(number)] + [until]
+
+
+class Tally:
+    """Weighted counts of the states of one stage in some requests."""
+
+    __slots__ = ("counts", "of", "squares", "weights", "whole")
+
+    def __init__(self) -> None:
+        self.whole = self.squares = 0.0
+        self.of = 0
+        self.weights = dict.fromkeys(_LABELS, 0.0)
+        self.counts = dict.fromkeys(_LABELS, 0)
+
+    def add(self, weight: float, state: str) -> None:
+        """One request."""
+        self.whole += weight
+        self.squares += weight * weight
+        self.of += 1
+        self.weights[state] += weight
+        self.counts[state] += 1
+
+    def unite(self, other: Tally, sign: int = 1) -> Tally:
+        """Add the requests of another tally; with -1 take them away."""
+        self.whole += sign * other.whole
+        self.squares += sign * other.squares
+        self.of += sign * other.of
+        for state in _LABELS:
+            self.weights[state] += sign * other.weights[state]
+            self.counts[state] += sign * other.counts[state]
+        return self
+
+    def share(self, state: str = "broken") -> Share | None:
+        """The share of a state with a Wilson interval by the effective size; None of no request."""
+        return _share(self.whole, self.squares, self.of, self.weights[state], self.counts[state])
+
+
+def _share(whole: float, squares: float, of: int, part: float, count: int) -> Share | None:
+    if of <= 0 or whole <= 0:
+        return None
+    size, share = whole * whole / max(squares, 1e-300), min(1.0, max(0.0, part / whole))
+    low, high = wilson(share * size, size, _Z)
+    return Share(share, low, high, count, of)
+
+
+_Tallies = dict[tuple[int, str, int], Tally]
+
+
+def _tallied(slices: Sequence[Sequence[Glance]]) -> _Tallies:
+    """By slice, segment and stage (its place in the path)."""
+    found: _Tallies = {}
+    for number, ones in enumerate(slices):
+        for one in ones:
+            weight = _weight(one)
+            for place, state in enumerate(one.states):
+                if state is not None:
+                    key = (number, one.segment, place)
+                    tally = found.get(key)
+                    if tally is None:
+                        tally = found[key] = Tally()
+                    tally.add(weight, state)
+    return found
+
+
+def _together(tallies: _Tallies, axis: int) -> dict[tuple[object, int], Tally]:
+    """The tallies by one axis (0 slice, 1 segment) and stage."""
+    found: dict[tuple[object, int], Tally] = {}
+    for key, tally in tallies.items():
+        found.setdefault((key[axis], key[2]), Tally()).unite(tally)
+    return found
+
+
+def _weight(one: Glance) -> float:
+    return 1.0 / one.head_probability if one.head_probability else 1.0
+
+
+def _share_among(ones: Iterable[Glance], ids: Container[str]) -> Share | None:
+    """The share of these requests among others."""
+    whole = squares = part = 0.0
+    count = of = 0
+    for one in ones:
+        weight = _weight(one)
+        whole, squares, of = whole + weight, squares + weight * weight, of + 1
+        if one.request_id in ids:
+            part, count = part + weight, count + 1
+    return _share(whole, squares, of, part, count)
+
+
+def _stage_lines(known: Sequence[Glance], whole: Sequence[Tally], link: _Link) -> Iterator[StageLine]:
+    for place, info in enumerate(STAGES):
+        stage, tally = STAGE_NAMES[place], whole[place]
+        broken = tally.share()
+        if broken is None:
+            continue
+        shares = [(state, words, tally.weights[state] / tally.whole) for state, words in _LABELS.items()]
+        allowed = 1.0 - info.target
+        reasons = Counter(reason for one in known if (reason := one.reasons[place]) is not None)
+        reason = reasons.most_common(1)[0][0] if reasons else None
+        yield StageLine(
+            name=stage,
+            owner=info.owner,
+            broken=broken,
+            states=tuple(shares),
+            bar=state_bar([(state, share) for state, _, share in shares]),
+            interval_bar=share_bar(broken.value, broken.low, broken.high, allowed),
+            spent=broken.value / allowed if allowed else 0.0,
+            target=info.target,
+            verdict="over" if broken.low > allowed else "within" if broken.high <= allowed else "unclear",
+            link=link(stage=stage),
+            unjudged=sum(share for state, _, share in shares if state in ("suspected", "not_known")),
+            why_unjudged=reason_words(reason, stage) if reason else "",
+            helpful=remedy(stage, reason) if reason else None,
+        )
+
+
+_Mark = tuple[int, int, tuple[str, ...]]  # number, moment, versions
+
+
+def _releases(known: Sequence[Release], since: int, until: int) -> list[_Mark]:
+    """What came within the window, at its very beginning apart: that was there before, or is all that there is."""
+    came = sorted((one.at, f"{one.component}={one.version}") for one in known if since < one.at < until)
+    near = max(1, (until - since) // 200)
+    groups: list[tuple[int, list[str]]] = []
+    for at, name in came:
+        if groups and at - groups[-1][0] <= near:
+            groups[-1][1].append(name)
+        else:
+            groups.append((at, [name]))
+    return [(number, at, tuple(names)) for number, (at, names) in enumerate(groups, 1)]
+
+
+def _told(marks: Sequence[_Mark], breaks: Sequence[Break]) -> Iterator[ReleaseMark]:
+    for number, at, versions in marks:
+        stages = dict.fromkeys(one.stage for one in breaks if one.release == number)
+        yield ReleaseMark(number, at, versions, tuple(stages))
+
+
+def _breaks(known: Sequence[Glance], marks: Sequence[_Mark], link: _Link) -> Iterator[Break]:
+    """The groups of broken requests, the largest first."""
+    groups: dict[tuple[Stage, str | None], list[Glance]] = {}
+    for one in known:
+        if one.stage is not None:
+            groups.setdefault((one.stage, one.suspected_rollout), []).append(one)
+    for (stage, rollout), ones in sorted(groups.items(), key=lambda item: -len(item[1]))[:_GROUPS]:
+        first, last = min(one.started_at for one in ones), max(one.started_at for one in ones)
+        during = [one for one in known if first <= one.started_at <= last]
+        ids = {one.request_id for one in ones}
+        share = _share_among(during, ids)
+        worst = [
+            (segment, found)
+            for segment, _ in Counter(one.segment for one in ones).most_common(3)
+            if (found := _share_among((one for one in during if one.segment == segment), ids)) is not None
+        ]
+        causes = Counter(one.cause for one in ones if one.cause)
+        if share is not None:
+            yield Break(
+                stage=stage,
+                owner=STAGES[STAGE_NAMES.index(stage)].owner,
+                verdict=VERDICTS.get(ones[0].verdict, ones[0].verdict),
+                rollout=rollout,
+                release=next((number for number, _, names in marks if rollout in names), None),
+                cause=cause_words(causes.most_common(1)[0][0]) if causes and stage == "retrieval" else None,
+                share=share,
+                first_at=first,
+                last_at=last,
+                segments=tuple(sorted(worst, key=lambda item: -item[1].value)),
+                example=ones[len(ones) // 2].request_id,
+                link=link(stage=stage, rollout=rollout, since=first, until=last + 1),
+            )
+
+
+def _segments(tallies: _Tallies, whole: Sequence[Tally], link: _Link) -> Iterator[SegmentLine]:
+    """Each segment beside all others, those first that differ most."""
+    by_segment = _together(tallies, 1)
+    lines = []
+    for segment in sorted({key[1] for key in tallies}):
+        cells: list[tuple[Stage, Share | None, str]] = []
+        excess, requests = 0.0, 0
+        for place, stage in enumerate(STAGE_NAMES):
+            own = by_segment.get((segment, place))
+            if own is None:
+                cells.append((stage, None, ""))
+                continue
+            share, rest = own.share(), Tally().unite(whole[place]).unite(own, -1).share()
+            differs = ""
+            if share is not None and rest is not None and share.of >= _LEAST:
+                differs = "more" if share.low > rest.high else "less" if share.high < rest.low else ""
+                excess = max(excess, share.value - rest.value if differs == "more" else 0.0)
+            cells.append((stage, share, differs))
+            requests = max(requests, own.of)
+        lines.append((-excess, segment, SegmentLine(segment, requests, tuple(cells), link(segment=segment))))
+    yield from (line for _, _, line in sorted(lines, key=lambda item: item[:2])[:_SEGMENTS])
+
+
+def _trend(
+    by_slice: Mapping[tuple[object, int], Tally],
+    edges: Sequence[int],
+    marks: Sequence[_Mark],
+    stages: Sequence[StageLine],
+    link: _Link,
+) -> Html:
+    span = max(1, edges[-1] - edges[0])
+    rows = []
+    for line in stages:
+        bars: list[tuple[float | None, float | None, str]] = []
+        place = STAGE_NAMES.index(line.name)
+        for number, (since, until) in enumerate(pairwise(edges)):
+            tally = by_slice.get((number, place))
+            where = link(stage=line.name, since=since, until=until)
+            broken = tally.weights["broken"] / tally.whole if tally else None
+            suspected = tally.weights["suspected"] / tally.whole if tally else None
+            bars.append((broken, suspected, where))
+        rows.append((line.name, f"{line.broken.value:.1%} broken", bars))
+    places = [((at - edges[0]) / span, str(number)) for number, at, _ in marks]
+    is_long = span > 2 * 86_400 * _SECOND
+    form = "%m-%d" if is_long else "%H:%M" if span > 600 * _SECOND else "%H:%M:%S"
+    times = [
+        (share, datetime.fromtimestamp((edges[0] + span * share) / 1e9, UTC).strftime(form))
+        for share in (0.02, 0.25, 0.5, 0.75, 0.98)
+    ]
+    return trend_picture(rows, places, times)
+
+
+def _conclusion(stages: Sequence[StageLine], breaks: Sequence[Break], judged: int) -> tuple[str, ...]:
+    """The three questions in a line for each stage that breaks: which stage, where, since which release."""
+    if not judged:
+        return ("No request of this window is analyzed yet: run `ragtrace analyze`.",)
+    over = sorted((line for line in stages if line.verdict == "over"), key=lambda line: -line.spent)
+    if not over:
+        unclear = [line.name for line in stages if line.verdict == "unclear"]
+        rest = f"; of {' and '.join(unclear)} that is not sure yet" if unclear else ""
+        return (f"Every stage is within its objective{rest}.",)
+    lines = []
+    for line in over:
+        own = next((one for one in breaks if one.stage == line.name), None)
+        since = f", most since {own.rollout}" if own and own.rollout else ""
+        where = f", worst in {own.segments[0][0]}" if own and own.segments else ""
+        lines.append(f"{line.name.capitalize()} breaks in {line.broken.value:.0%} of requests{since}{where}.")
+    return tuple(lines)

@@ -1,0 +1,128 @@
+"""The list of requests: the filter that a link carries, a page of rows with their first words, and the next page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from ragtrace.errors import ConfigurationError
+from ragtrace.export.evidence_path import verdict_brief
+from ragtrace.registry.wording import REASONS, STATES, VERDICTS
+from ragtrace.store import Listing, Position, RequestRow, Store
+from ragtrace.store.tables import STAGE_NAMES
+from ragtrace.times import parse_time
+from ragtrace.types import GenerateRun, RequestRecord
+from ragtrace.web._access import Viewer
+
+__all__ = ["CHOICES", "Row", "RowPage", "read_filter", "rows_page"]
+
+_ROWS: Final = 25
+_SCAN: Final = 4_000  # requests that are looked at for a page
+_WORDS: Final = 160  # characters of a question or an answer
+_LONGEST: Final = 300  # characters of a filter's value
+_PARAMETERS: Final = {"tenant_id": None, "session_id": "session", "is_labeled": "labeled"}
+_PLACE: Final = re.compile(r"(-?\d{1,19}):(.{1,2000})", re.DOTALL)
+
+CHOICES: Final[dict[str, dict[str, str]]] = {
+    "stage": {name: name for name in STAGE_NAMES},
+    "verdict": VERDICTS,
+    "doubt": {"suspected": STATES["suspected"], "not_known": STATES["not_known"]},
+    "reason": REASONS,
+    "status": {"ok": "ok", "error": "error"},
+    "labeled": {"yes": "yes", "no": "no"},
+}
+"""What the filters with closed lists allow, by parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A request in the list. question, answer: their first words, None where they are not shown or not kept."""
+
+    request: RequestRow
+    verdict: str
+    link: str
+    question: str | None = None
+    answer: str | None = None
+    tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowPage:
+    """A page of the list. older: the link to what comes behind; scanned_to: how far was looked, in nanoseconds, where
+    the page ended there before it was full."""
+
+    rows: tuple[Row, ...]
+    older: str | None
+    scanned_to: int | None
+
+
+def read_filter(query: Mapping[str, str], viewer: Viewer) -> tuple[Listing, Position | None]:
+    """The filter of a link, for what the viewer may see. Raises: ConfigurationError naming the parameter."""
+    given: dict[str, object] = {}
+    for one in fields(Listing):
+        name = _PARAMETERS.get(one.name, one.name)
+        value = query.get(name, "").strip() if name else ""
+        if not value or name is None:
+            continue
+        if len(value) > _LONGEST:
+            raise ConfigurationError(f"{name} has {len(value)} characters; give at most {_LONGEST}")
+        if name in CHOICES and value not in CHOICES[name]:
+            raise ConfigurationError.of(name, value, ", ".join(CHOICES[name]))
+        if one.name in ("since", "until"):
+            given[one.name] = int(value) if value.isdecimal() and len(value) < 20 else parse_time(name, value)
+        elif one.name == "is_labeled":
+            given[one.name] = value == "yes"
+        else:
+            given[one.name] = value
+    listing = replace(Listing(), **given)  # type: ignore[arg-type]  # by their names
+    place = _PLACE.fullmatch(query.get("before", ""))
+    before = Position(int(place[1]), place[2]) if place else None
+    if before is not None and abs(before.started_at) >= 2**63:
+        raise ConfigurationError("before is no place of the list; follow its links")
+    return replace(listing, tenant_id=viewer.tenant), before
+
+
+def rows_page(
+    store: Store, listing: Listing, before: Position | None, viewer: Viewer, query: Mapping[str, str]
+) -> RowPage:
+    """The page behind a place."""
+    page = store.list_requests(listing, before, limit=_ROWS, scan=_SCAN)
+    records = store.get_records([row.request_id for row in page.rows]) if viewer.sees_content else {}
+    older = None
+    if page.after is not None:
+        kept = {name: value for name, value in query.items() if value and name != "before"}
+        older = f"/requests?{urlencode(kept | {'before': f'{page.after.started_at}:{page.after.request_id}'})}"
+    return RowPage(
+        tuple(_row(row, records.get(row.request_id)) for row in page.rows),
+        older,
+        page.scanned_to.started_at if page.scanned_to else None,
+    )
+
+
+def _row(row: RequestRow, record: RequestRecord | None) -> Row:
+    verdict = verdict_brief(row.verdict, row.states)
+    if row.status == "error" and row.verdict != "error":
+        verdict = f"error; {verdict}"
+    link = f"/requests/{quote(row.request_id, safe='')}"
+    if record is None:
+        return Row(row, verdict, link)
+    answer = record.generation.answer if record.generation else None
+    tokens = sum(_tokens(record))
+    return Row(row, verdict, link, _first(record.query.original), _first(answer), tokens or None)
+
+
+def _tokens(record: RequestRecord) -> Iterator[int]:
+    for run in record.stages:
+        if isinstance(run, GenerateRun) and run.generation.usage is not None:
+            yield run.generation.usage.input_tokens or 0
+            yield run.generation.usage.output_tokens or 0
+
+
+def _first(text: str | None) -> str | None:
+    if not text:
+        return None
+    line = " ".join(text[: _WORDS * 4].split())
+    return line if len(line) <= _WORDS and len(text) <= _WORDS * 4 else f"{line[:_WORDS]}…"

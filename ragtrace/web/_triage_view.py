@@ -1,0 +1,129 @@
+"""The triage of a segment as a page shows it: the report with the words that the terminal has for its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ragtrace.errors import ConfigurationError
+from ragtrace.registry.instruments import STAGES
+from ragtrace.store import Store
+from ragtrace.times import parse_time
+from ragtrace.triage import Check, Report, Window, pages_text, triage_segment
+from ragtrace.triage.rendering import (
+    STATES,
+    affected,
+    began,
+    cause_text,
+    clock,
+    counted,
+    looked_at,
+    plain,
+    segments_summary,
+    shortened,
+)
+
+__all__ = ["TriageView", "triage_view"]
+
+_DAY: Final = 86_400 * 10**9
+_MOST: Final = 1_000  # requests that are read, evenly in time
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A line of a report."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TriageView:
+    """A report and what the template needs beside it. since, until: nanoseconds."""
+
+    report: Report
+    facts: tuple[Fact, ...]
+    checks: tuple[tuple[str, str, str, tuple[str, ...]], ...]
+    rises: tuple[tuple[str, str, tuple[str, ...]], ...]
+    segments: str
+    segment_lines: tuple[tuple[str, str, str, str], ...]
+    exemplars: tuple[tuple[str, str, str], ...]
+    stages: tuple[str, ...]
+    service: str
+    segment: str
+    since: int
+    until: int
+    runbook: str
+
+
+def triage_view(store: Store, service: str, query: Mapping[str, str]) -> TriageView:
+    """Walk the evidence of a link's window: by default of the day before the service's last request, no longer than
+    its requests reach back. Raises: ConfigurationError."""
+    around = store.time_bounds(service)
+    last = around[1] + 1 if around else 0
+    first = around[0] if around else 0
+    until = _moment("until", query.get("until")) or last
+    since = _moment("since", query.get("since")) or max(first, until - _DAY)
+    if since >= until:
+        raise ConfigurationError("the window ends before it begins; give since before until")
+    segment = query.get("segment", "").strip() or None
+    report = triage_segment(store, service, segment, Window.of(since, until), limit=_MOST)
+    return TriageView(
+        report=report,
+        facts=tuple(_facts(report)),
+        checks=tuple(map(_check, report.checks)),
+        rises=tuple((one.stage, one.finding, tuple(each.request_id for each in one.exemplars)) for one in report.rises),
+        segments=segments_summary(report) if report.segments else "",
+        segment_lines=tuple(
+            (line.segment, line.state.replace("_", " "), counted(line.now), counted(line.before))
+            for line in report.segments
+        ),
+        exemplars=tuple((one.request_id, f"{one.segment}, {clock(one.at)}", one.cause) for one in report.exemplars),
+        stages=tuple(stage.name for stage in STAGES),
+        service=service,
+        segment=segment or "",
+        since=since,
+        until=until,
+        runbook=_runbook(report),
+    )
+
+
+def _moment(name: str, text: str | None) -> int | None:
+    if text is None or not text.strip():
+        return None
+    return int(text) if text.isdecimal() and len(text) < 20 else parse_time(name, text)
+
+
+def _check(check: Check) -> tuple[str, str, str, tuple[str, ...]]:
+    """A stage, its state, what was found, and its metrics now and before."""
+    values = (f"{one.name}: {_number(one.now)} (before {_number(one.before)})" for one in check.values)
+    return check.stage, STATES.get(check.state, check.state), check.finding, tuple(values)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _facts(report: Report) -> list[Fact]:
+    """What the terminal says above the checks, with its labels."""
+    found = [Fact("cause", cause_text(cause)) for cause in report.causes if cause.fix]
+    found += [Fact("to do", cause.fix) for cause in report.causes if cause.fix]
+    known = (
+        ("owner", report.owner),
+        ("suspect", report.suspected_release),
+        ("release", report.release_note),
+        ("gate", report.gate_note),
+        ("began", began(report.onset) if report.onset else None),
+        ("tenants", affected(report.tenants) if report.tenants else None),
+        ("looked at", looked_at(report) if report.range else None),
+        ("recovery", report.recovery.finding if report.recovery else None),
+        ("pages", pages_text(report.pages) if report.pages else None),
+    )
+    return found + [Fact(name, plain(shortened(text))) for name, text in known if text]
+
+
+def _runbook(report: Report) -> str:
+    """The runbook of the broken stage, as it stands in the documentation."""
+    stage = next((one for one in STAGES if one.name == report.stage), None)
+    return stage.runbook if stage else ""

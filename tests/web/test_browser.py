@@ -1,0 +1,113 @@
+"""The pages in real Chromium: they fit a phone, say nothing to the console, and light the sentence behind a claim."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import quote
+
+import pytest
+
+from ragtrace.web import WebSettings, serving
+from tests.web.browser import Browser, browsing
+from tests.web.stored import ALTERED, EXPLAINED, HOSTILE, SERVICE, store_of
+
+PAGES: Final = {
+    "services": "/",
+    "overview": f"/?service={quote(SERVICE)}",
+    "requests": "/requests?reason=contradicted",
+    "request": f"/requests/{ALTERED}",
+    "hostile": f"/requests/{HOSTILE}",
+    "triage": f"/triage?service={quote(SERVICE)}",
+    "explanation": f"/explanations/{EXPLAINED}",
+}
+CONTRAST: Final = """
+(() => {
+  const parse = (color) => { const p = color.match(/[\\d.]+/g).map(Number); return p.length < 4 ? [...p, 1] : p; };
+  const part = (v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
+  const light = ([r, g, b]) => 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+  const behind = (node) => {
+    for (let one = node; one; one = one.parentElement) {
+      const color = parse(getComputedStyle(one).backgroundColor);
+      if (color[3] === 1) return color;
+      if (color[3] > 0) return null;
+    }
+    return parse(getComputedStyle(document.body).backgroundColor);
+  };
+  const bad = [];
+  const walker = document.createTreeWalker(document.querySelector("body"), NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode.parentElement;
+    const text = walker.currentNode.data.trim();
+    if (!text || node.closest("svg, script, caption, .skip") || !node.getClientRects().length) continue;
+    const back = behind(node);
+    if (!back) continue;
+    const [one, other] = [light(parse(getComputedStyle(node).color)), light(back)].sort((a, b) => b - a);
+    const ratio = (one + 0.05) / (other + 0.05);
+    if (ratio < 4.5) bad.push(`${ratio.toFixed(2)} ${node.tagName}.${node.className}: ${text.slice(0, 40)}`);
+  }
+  return bad;
+})()
+"""
+NAMELESS: Final = """
+[...document.querySelectorAll("input:not([type=hidden]), select, button, a, svg[role=img]")].filter((node) =>
+  !(node.textContent.trim() || node.getAttribute("aria-label") || (node.labels && node.labels.length))
+).map((node) => node.outerHTML.slice(0, 80))
+"""
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the pages."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url = store_of(tmp_path_factory.mktemp("pages"))
+    with serving(url, WebSettings(port=port, may_judge=True, labeler="me")) as address:
+        yield address.rstrip("/")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all of them."""
+    with browsing(tmp_path_factory.mktemp("browser")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_fits_is_readable_and_complains_of_nothing(browser: Browser, pages: str, page: str) -> None:
+    """At 360 and 1,280 pixels, light and dark: nothing is wider than the window, every text has a contrast of 4.5,
+    every control a name, and the policy stops nothing."""
+    for width, dark in ((360, True), (1280, False)):
+        browser.open(pages + PAGES[page], width=width, dark=dark)
+        assert browser.run("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert browser.run(CONTRAST) == []
+        assert browser.run(NAMELESS) == []
+        assert browser.complaints == []
+
+
+def test_a_claim_lights_its_sentence_by_pointer_and_by_keyboard(browser: Browser, pages: str) -> None:
+    """And where it is followed, the page goes to the sentence."""
+    outline = "getComputedStyle(document.querySelector('.sentence.c1')).outlineStyle"
+    browser.open(pages + PAGES["request"])
+    assert browser.run(outline) == "none"
+    browser.point("#claim-1")
+    assert browser.run(outline) == "solid"
+    browser.point("h1")
+    assert browser.run(outline) == "none"
+    browser.run("document.querySelector('#claim-1').focus({focusVisible: true})")
+    assert browser.run(outline) == "solid"
+    browser.run("document.querySelector('#claim-1').click()")
+    assert browser.run("document.querySelector(':target').nextElementSibling.className") == "sentence c1 bad "
+
+
+def test_from_the_overview_to_the_altered_sentence_in_two_steps(browser: Browser, pages: str) -> None:
+    """The overview names the stage, and its link leads to a request whose altered value is marked."""
+    browser.open(pages + PAGES["overview"])
+    assert "generation" in browser.run("document.querySelector('.breaks tbody').innerText")
+    rows = "[...document.querySelectorAll('.breaks tbody tr')]"
+    browser.run(f"{rows}.find((row) => row.innerText.includes('generation')).querySelector('a.button').click()")
+    for _ in range(100):
+        if browser.run("document.readyState === 'complete' && location.pathname.startsWith('/requests/')"):
+            break
+    assert "91,500" in browser.run("[...document.querySelectorAll('.fault mark')].map((one) => one.textContent).join()")

@@ -1,0 +1,327 @@
+"""The pages as a browser gets them: what each route shows, refuses and writes, and that no recorded text becomes more
+than text."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from starlette.testclient import TestClient
+
+from ragtrace.errors import ConfigurationError
+from ragtrace.store import Store
+from ragtrace.web import Everybody, People, WebSettings, make_app
+from tests.web.stored import ALTERED, EVIL, EXPLAINED, HOSTILE, LOST, OTHER, SECRET, SERVICE, store_of
+
+TOKENS = {
+    "all": "all-tenants-content-token",
+    "acme": "acme-content-token-0001",
+    "numbers": "acme-numbers-token-0001",
+    "judge": "acme-judge-token-000001",
+    "rival": "rival-content-token-001",
+}
+FILE = f"""
+ann {TOKENS["all"]} tenant=* role=content
+bob {TOKENS["acme"]} tenant=acme role=content
+eve {TOKENS["numbers"]} tenant=acme role=numbers
+joe {TOKENS["judge"]} tenant=acme role=judge  # labels
+rob {TOKENS["rival"]} tenant=rival role=content
+"""
+PAGES = (
+    "/",
+    f"/?service={quote(SERVICE)}",
+    "/requests",
+    f"/requests?service={quote(SERVICE)}",
+    *(f"/requests/{quote(each, safe='')}" for each in (ALTERED, LOST, HOSTILE)),
+    f"/triage?service={quote(SERVICE)}",
+)
+WRITES = (f"/labels/{quote(ALTERED, safe='')}", "/alerts")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """The store of all pages."""
+    with Store.open(store_of(tmp_path_factory.mktemp("pages"))) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of people."""
+    file = tmp_path_factory.mktemp("tokens") / "people"
+    file.write_text(FILE, encoding="utf-8")
+    return file
+
+
+def client(store: Store, tokens: Path | None = None, who: str | None = None, **more: Any) -> TestClient:
+    """A browser of somebody; without tokens one of this machine."""
+    access = Everybody(may_judge=True, name="me") if tokens is None else People(tokens, may_judge=True)
+    headers = {} if who is None else {"Authorization": f"Bearer {TOKENS[who]}"}
+    app = make_app(store, access, is_local=tokens is None, **more)
+    return TestClient(app, base_url="http://localhost", headers=headers, follow_redirects=False)
+
+
+class Elements(HTMLParser):
+    """What a browser would take for an element, an attribute that runs, or an address."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.running: list[str] = []
+        self.addresses: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note it."""
+        self.names.add(tag)
+        for name, value in attrs:
+            if name.startswith("on") or name == "style":
+                self.running.append(name)
+            if name in ("href", "src", "action"):
+                self.addresses.append(value or "")
+
+
+def test_the_altered_sentence_is_shown_beside_the_claim(store: Store) -> None:
+    """What the answer says and what the chunk says stand side by side, with the value that differs marked."""
+    page = client(store).get(f"/requests/{ALTERED}").text
+    assert "Claim 1 is contradicted by the prompt" in page
+    assert re.search(r'<mark class="differs">[^<]*91,500', page)
+    assert re.search(r'<mark class="differs">[^<]*19,500', page)
+    assert 'href="#evidence-1"' in page
+    assert 'id="evidence-1"' in page
+
+
+def test_lost_evidence_is_shown_where_it_was_lost(store: Store) -> None:
+    """The needed chunk has a star, its words, and the stage that lost it; the picture draws it where it should be."""
+    page = client(store).get(f"/requests/{LOST}").text
+    assert "Needed, but lost in reranking: rank 1 before, 3 after" in page
+    assert "needed, but sunk in reranking" in page
+    assert "EUR 19,500" in page
+    assert "40 of 40 tokens" in page
+
+
+def test_an_explanation_is_a_page_without_inline_scripts(store: Store) -> None:
+    """Shares, rankings and shaded words are shown, and no script stands in the page but data."""
+    answer = client(store).get(f"/explanations/{EXPLAINED}")
+    assert "Shares of the documents" in answer.text
+    assert re.findall(r"<script(?![^>]*(?:src=\"/static/|type=\"application/json\"))", answer.text) == []
+    assert "What the answer rests on" in client(store).get(f"/requests/{EXPLAINED}").text
+
+
+@pytest.mark.parametrize("path", [*PAGES, f"/explanations/{EXPLAINED}", "/signin", "/nowhere"])
+def test_no_recorded_text_becomes_an_element(store: Store, path: str) -> None:
+    """Scripts, handlers, terminal codes and turned lines of any field are shown as text; all addresses are our own."""
+    answer = client(store).get(path)
+    found = Elements(answer.text)
+    assert "img" not in found.names
+    assert found.running == []
+    assert [one for one in found.addresses if not re.match(r"[/#](?!/)", one)] == []
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", answer.text)
+    assert "49" not in re.findall(r"\{\{ 7\*7 \}\}|49(?= javascript)", answer.text)
+    policy = answer.headers["content-security-policy"]
+    assert "script-src 'self'" in policy
+    assert "unsafe" not in policy
+    assert "default-src 'none'" in policy
+
+
+def test_a_hostile_request_is_shown_in_full_view_and_bounded(store: Store) -> None:
+    """The question stands there as it was sent, but for characters that command; five megabytes are cut."""
+    page = client(store).get(f"/requests/{quote(HOSTILE)}").text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "\N{REPLACEMENT CHARACTER}[31m" in page
+    assert len(page) < 400_000
+
+
+@pytest.mark.parametrize("path", [*PAGES, f"/explanations/{EXPLAINED}"])
+def test_nobody_sees_anything_without_a_token(store: Store, tokens: Path, path: str) -> None:
+    """A browser is sent to sign in, and to nowhere else; a program gets 401."""
+    visitor = client(store, tokens)
+    assert visitor.get(path).status_code == 401
+    assert visitor.get(path, headers={"Authorization": "Bearer wrong-token-of-nobody"}).status_code == 401
+    sent = visitor.get(path, headers={"Accept": "text/html"})
+    assert sent.status_code == 303
+    assert sent.headers["location"].startswith("/signin?next=%2F")
+    assert visitor.post(WRITES[0], data={"stage-retrieval": "sound"}).status_code == 401
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_another_tenant_sees_nothing_of_ours(store: Store, tokens: Path, path: str) -> None:
+    """Guessed ids and services are as those that do not exist, and lists hold the viewer's own requests alone."""
+    rival = client(store, tokens, "rival")
+    text = rival.get(path).text
+    assert "91,500" not in text
+    assert ALTERED not in text
+    assert quote(ALTERED, safe="") not in text
+    if path.startswith("/requests/") or path.startswith("/triage"):
+        unknown = rival.get(re.sub(r"acme[^&]*", "acme:none", path))
+        assert (rival.get(path).status_code, unknown.status_code) == (404, 404)
+
+
+def test_filters_find_nothing_of_another_tenant(store: Store, tokens: Path) -> None:
+    """Whatever the filter says, the viewer's tenant is asked for as well."""
+    rival, ours = client(store, tokens, "rival"), client(store, tokens, "acme")
+    for query in (f"service={quote(SERVICE)}", "segment=limit", "tenant_id=acme", "before=9000000000000000000:z"):
+        assert ALTERED not in rival.get(f"/requests?{query}").text
+    assert quote(ALTERED, safe="") in ours.get("/requests?segment=limit").text
+    assert quote(OTHER, safe="") not in ours.get("/requests").text
+    assert SECRET not in ours.get("/requests").text
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_who_sees_numbers_alone_sees_no_text(store: Store, tokens: Path, path: str) -> None:
+    """Questions, answers, chunks, claims, notes and errors are left out; verdicts and figures are there."""
+    answer = client(store, tokens, "numbers").get(path)
+    assert answer.status_code == 200
+    for text in ("escape of water", "EUR", "91,500", "Nothing is paid", "Claim 1"):
+        assert text not in answer.text
+
+
+def test_numbers_alone_show_no_explanation(store: Store, tokens: Path) -> None:
+    """It is made of texts."""
+    assert client(store, tokens, "numbers").get(f"/explanations/{EXPLAINED}").status_code == 403
+
+
+def test_a_session_begins_with_a_token_and_ends_with_it(store: Store, tmp_path: Path) -> None:
+    """The cookie stands for the token while the file has it; a changed cookie stands for nobody."""
+    file = tmp_path / "people"
+    file.write_text(FILE, encoding="utf-8")
+    visitor = client(store, file)
+    assert visitor.post("/signin", data={"token": "wrong-token-of-nobody"}).status_code == 401
+    begun = visitor.post("/signin", data={"token": TOKENS["acme"], "next": "//evil.example/"})
+    assert begun.headers["location"] == "/"
+    cookie = begun.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert TOKENS["acme"] not in cookie
+    assert visitor.get("/requests").status_code == 200
+    value = visitor.cookies["ragtrace"]
+    until = value.split(".")[0]
+    changed = value.replace(until, str(int(until) + 9), 1)
+    assert client(store, file).get("/requests", headers={"Cookie": f"ragtrace={changed}"}).status_code == 401
+    file.write_text(FILE.replace(TOKENS["acme"], "another-token-00000001"), encoding="utf-8")
+    assert visitor.get("/requests").status_code == 401
+
+
+def _form_token(page: str) -> str:
+    found = re.search(r'name="form_token" value="([0-9a-f]+)"', page)
+    assert found is not None
+    return found[1]
+
+
+def test_a_label_is_kept_with_who_gave_it(store: Store) -> None:
+    """The stages, the needed chunks and the note; the gold evidence only where the box says so."""
+    me = client(store)
+    form = {
+        "form_token": _form_token(me.get(f"/requests/{ALTERED}").text),
+        "stage-retrieval": "sound",
+        "stage-ranking": "sound",
+        "stage-generation": "broken",
+        "needed": "ie#limit",
+        "note": EVIL,
+        "gold": "yes",
+    }
+    sent = me.post(f"/labels/{ALTERED}", data=form)
+    assert sent.status_code == 303
+    label = store.labels(request_ids=[ALTERED])[0]
+    assert (label.labeler, label.first_broken, label.needed) == ("me", "generation", ("ie#limit",))
+    key = (SERVICE, "What is the most paid for escape of water in Ireland?")
+    assert store.find_golds([key])[key].chunk_ids == ("ie#limit",)
+    assert "Your label is kept" in me.get(sent.headers["location"]).text
+    assert Elements(me.get(f"/requests/{ALTERED}").text).running == []
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"form_token": ""}, 403),
+        ({"form_token": "0" * 64}, 403),
+        ({"stage-retrieval": "perhaps"}, 400),
+        ({"needed": "rival's chunk"}, 400),
+        ({"stage-retrieval": ""}, 400),
+        ({"note": "x" * 70_000}, 413),
+    ],
+)
+def test_a_form_that_is_not_ours_writes_nothing(store: Store, change: dict[str, str], status: int) -> None:
+    """Without the session's own token, with words or chunks that the request does not know, or too long."""
+    me = client(store)
+    token = _form_token(me.get(f"/requests/{LOST}").text)
+    assert (
+        me.post(f"/labels/{LOST}", data={"form_token": token, "stage-retrieval": "sound"} | change).status_code
+        == status
+    )
+    assert store.labels(request_ids=[LOST]) == []
+
+
+def test_a_form_of_another_site_or_of_a_reader_writes_nothing(store: Store, tokens: Path) -> None:
+    """The browser says where a form comes from, and a role that reads may not write."""
+    me = client(store)
+    form = {"form_token": _form_token(me.get(f"/requests/{LOST}").text), "stage-retrieval": "sound"}
+    for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
+        assert me.post(f"/labels/{LOST}", data=form, headers=headers).status_code == 403
+    for who in ("acme", "numbers", "judge"):  # the last one: a header is no session
+        for path in WRITES:
+            assert client(store, tokens, who).post(path, data=form).status_code == 403
+    assert store.labels(request_ids=[LOST]) == []
+
+
+def test_a_page_that_was_right_is_kept(store: Store) -> None:
+    """Of the alert's service, segment and stage, with who said so; of a service that is not there nothing is."""
+    me = client(store)
+    form = {
+        "form_token": _form_token(me.get(f"/triage?service={quote(SERVICE)}").text),
+        "service": SERVICE,
+        "segment": "limit",
+        "stage": "generation",
+        "judgment": "wrong_stage",
+    }
+    assert me.post("/alerts", data=form | {"service": "nobody"}).status_code == 400
+    assert me.post("/alerts", data=form | {"stage": EVIL}).status_code == 400
+    assert me.post("/alerts", data=form).status_code == 303
+    kept = store.page_judgments(SERVICE)
+    assert [(one.stage, one.judgment, one.comment) for one in kept] == [("generation", "wrong_stage", "me")]
+
+
+def test_this_machine_alone_answers_its_own_name_alone(store: Store) -> None:
+    """A page of another name that resolves to this machine reads nothing; no other address is served without tokens."""
+    assert client(store).get("/", headers={"Host": "evil.example"}).status_code == 421
+    assert client(store).get("/", headers={"Host": "127.0.0.1:8460"}).status_code == 200
+    with pytest.raises(ConfigurationError, match="give --tokens"):
+        WebSettings(host="0.0.0.0")
+
+
+def test_who_read_what_is_written_down(store: Store, tokens: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The viewer and the request, on one line; nothing where no text was shown."""
+    with caplog.at_level(logging.INFO, "ragtrace.web.reading"):
+        client(store, tokens, "acme").get(f"/requests/{ALTERED}")
+        client(store, tokens, "numbers").get(f"/requests/{ALTERED}")
+        client(store, tokens, "rival").get(f"/requests/{ALTERED}")
+    assert [one.getMessage() for one in caplog.records] == [f"bob (tenant acme) read the content of request {ALTERED}"]
+
+
+@pytest.mark.parametrize(
+    "query", ["stage=nowhere", "since=tomorrowish", "before=99999999999999999999:x", "segment=" + "x" * 400, "until=-1"]
+)
+def test_a_filter_that_means_nothing_is_said_to(store: Store, query: str) -> None:
+    """It is no reason to show everything, or to fail."""
+    answer = client(store).get(f"/requests?{query}")
+    assert answer.status_code in (200, 400)
+    assert answer.status_code == 400 or "before" in query
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["ann short tenant=* role=content", "ann a-token-of-some-length", "ann a-token-of-some-length tenant=* role=king"],
+)
+def test_a_tokens_file_that_cannot_be_used_is_refused(tmp_path: Path, line: str) -> None:
+    """The message names the line, and never the token."""
+    file = tmp_path / "people"
+    file.write_text(line, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="line 1") as refused:
+        People(file)
+    assert line.split()[1] not in str(refused.value)
