@@ -26,7 +26,6 @@ from ragtrace.coverage.text import sentences
 from ragtrace.coverage.verifier import gather
 from ragtrace.engines._pair_cache import CACHE_BYTES, PairCache, pair_key
 from ragtrace.engines.encoder import packaged_encoder
-from ragtrace.engines.model_names import BUILTIN
 from ragtrace.engines.models import load_package, load_pretrained, torch_threads, weights_digest
 from ragtrace.engines.tokens import cut, readable
 from ragtrace.types import Claim
@@ -130,7 +129,7 @@ class BuiltinVerifier:
         calibration: None, since its probabilities are of even odds over several data sets, and of no service.
     """
 
-    name: Final = BUILTIN
+    name: Final = "builtin"
     layer: Final = "embeddings"
     evidence_words: Final = NEAREST_WORDS
     calibration: Final = None

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "API_KEY",
-    "BUILTIN",
     "JUDGE_KEY",
     "Judges",
     "as_baseline",
@@ -43,8 +42,7 @@ API_KEY: Final = variable("generator_key")
 """The environment variable that holds the key of a generator's server."""
 JUDGE_KEY: Final = variable("judge_key")
 """The environment variable that holds the key of a judge's server."""
-BUILTIN: Final = "builtin"
-"""The name of the verifier that the models extra brings."""
+_BUILTIN: Final = "builtin"
 _CHAT: Final = "chat:"
 _SERVER: Final = ("http://", "https://")
 
@@ -220,7 +218,7 @@ def load_judge(
     Raises: ModelError when it cannot be loaded, ConfigurationError for a URL without a name or `builtin` in a role but
     `entails`, MissingExtraError.
     """
-    if model == BUILTIN:
+    if model == _BUILTIN:
         if role != "entails":
             raise ConfigurationError.of(
                 f"judge of {role}",

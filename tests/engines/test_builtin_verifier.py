@@ -87,6 +87,20 @@ def test_it_judges_the_claims_of_an_answer(verifier: BuiltinVerifier) -> None:
     assert (by.name, by.calibration) == ("builtin", None)
 
 
+def test_a_claim_is_put_beside_as_much_as_it_reads(verifier: BuiltinVerifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six hundred words of all chunks together, where other verifiers get a hundred."""
+    asked: list[tuple[str, str]] = []
+
+    def verify(pairs: list[tuple[str, str]]) -> list[tuple[float, float]]:
+        asked.extend(pairs)
+        return [(0.9, 0.0)] * len(pairs)
+
+    monkeypatch.setattr(verifier, "verify", verify)
+    chunks = [f"The time limit of case {number} is {number} days. " * 20 for number in (1, 2)]
+    score_answer("The time limit is 30 days.", chunks, verifier=verifier)
+    assert max(len(evidence.split()) for _, evidence in asked) == sum(len(chunk.split()) for chunk in chunks)
+
+
 def test_weights_that_differ_have_another_digest(verifier: BuiltinVerifier, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is stored with a judgment tells which weights gave it."""
     digest = verifier.digest
@@ -99,3 +113,5 @@ def test_it_judges_claims_alone() -> None:
     """It has not earned the other roles; the error says so."""
     with pytest.raises(ConfigurationError, match="judge of relevant 'builtin'"):
         load_judges({"relevant": "builtin"})
+    with pytest.raises(ConfigurationError, match="fitted as it is"):
+        load_judges({"entails": "builtin"}, calibrations={"entails": "calibration.json"})
