@@ -171,6 +171,14 @@ def test_a_refusal_is_suspected_only_beside_a_chunk_that_matches_the_question() 
     assert judged(declined | WORDLESS)["generation"].state == "not_known"
 
 
+def test_a_lead_proves_a_loss_however_little_the_chunk_holds_of_the_question() -> None:
+    """A third of its words against none; not of a question of two words, whose shares tell little."""
+    signs = {"packed_match": 0.0, "left_match": 0.35, "packed_facets": 0.0, "left_facets": 1.0, "declined": True,
+             "supported": None, "answered": None, "claims": 0}  # fmt: skip
+    assert judged(signs)["ranking"].state == "broken"
+    assert judged(signs | {"asked": 2})["ranking"].state != "broken"
+
+
 def test_a_refusal_beside_a_chunk_as_good_as_those_of_the_prompt_makes_ranking_suspected() -> None:
     """Not so an answer to the same prompt."""
     level = {"left_match": 0.6, "packed_match": 0.55, "packed_facets": None, "left_facets": None, "pool_facets": None,
@@ -369,6 +377,15 @@ def test_what_puts_generation_in_doubt(signs: dict[str, Any], state: str) -> Non
     """An answer that is made up, or looks so, or declines: rightly or not."""
     found = judged(signs)["generation"]
     assert (found.state, found.doubted) == (state, True)
+
+
+def test_generation_is_in_doubt_whatever_is_usual_of_the_service() -> None:
+    """Where all answers are like inventions none is suspected; many can be compared none the less."""
+    usual = {"GENERATION": [9.0] * USUAL}
+    loose = INVENTED | {"weakest": 0.1, "foreign": 0.4, "odd": 0, "absent": 2, "contradicted": 0.0, "on_topic": 0.1}
+    assert judged(loose, usual=usual)["generation"].state == "not_known"
+    assert "generation" in in_doubt(loose, usual=usual)
+    assert "generation" not in in_doubt(usual=usual)
 
 
 def test_what_nobody_can_judge_is_no_doubt_of_generation() -> None:
