@@ -70,7 +70,7 @@ def generator() -> AdditiveGenerator:
 @pytest.fixture
 def run(generator: AdditiveGenerator, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run the command in this process, with engines that need no model."""
-    monkeypatch.setattr(model_names, "load_generator", lambda _model: generator)
+    monkeypatch.setattr(model_names, "load_generator", lambda _model, workers: generator)
     monkeypatch.setattr(model_names, "load_retriever", lambda _model: LinearRetriever())
     return lambda *arguments: CliRunner().invoke(app, ["explain", ID, *arguments], env={"COLUMNS": "120"})
 
