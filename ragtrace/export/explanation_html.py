@@ -63,7 +63,8 @@ _TOLD: Final = 4  # documents of which a word's figures are told
 _WORDS: Final = 8  # of a question
 _OPEN: Final = 2  # documents whose retrieval is shown at once: the first of each ranking
 _HIGHER: Final = (
-    "WARG at p = {:g}, adjusted for chance: the higher, the less the answer follows the retriever's ranking."
+    "WARG (weighted attribution-relevance gap) at p = {:g}, adjusted for chance: the higher, the less the answer follows "
+    "the retriever's ranking."
 )
 _UNITS: Final = {
     "log_probability": "Nats: what a document adds to the log-probability of the word",
@@ -500,7 +501,7 @@ def _answer_words(data: dict[str, Any]) -> Html:
 def _shares(shown: View) -> Html:
     """The documents of the prompt, best share first, with ranks, shares, errors and bars."""
     low, high = bounds(shown.packed)
-    names = ("rank: retriever", "rank: answer", f"share, {shown.unit}", "of what all add")
+    names = ("rank: retrieved, reranked", "rank: answer", f"share, {shown.unit}", "of what all add")
     ordered = sorted(shown.packed, key=lambda each: each.generator_rank or len(shown.documents))
     rows = [_share(document, names, low, high) for document in ordered]
     heads = [tag("th", "document", scope="col"), *map(_over_numbers, names), tag("td")]
