@@ -122,8 +122,9 @@ class RetrieverAttribution(_Part, frozen=True, kw_only=True):
 class Alignment(_Part, frozen=True, kw_only=True):
     """How the generator's use of the documents agrees with their ranking, at each p of WARG.
 
-    `ps`, `warg`, `floor`, `chance`, `normalized` and `adjusted` are parallel. Flags are None where they are undefined
-    (three documents or fewer); their probabilities come from the standard errors of the shares.
+    `ps`, `warg`, `floor`, `chance`, `normalized` and `adjusted` are parallel. Flags are None where they are undefined:
+    with three documents or fewer, and where the answer uses none (`unused`: all documents together add next to
+    nothing to it). Their probabilities come from the standard errors of the shares.
     """
 
     retriever: tuple[str, ...] = ()  # chunk ids, best first
@@ -140,6 +141,7 @@ class Alignment(_Part, frozen=True, kw_only=True):
     wasted_probability: float | None = None
     noise_distraction: bool | None = None
     noise_probability: float | None = None
+    unused: bool = False
 
 
 class Explanation(_Part, frozen=True, kw_only=True):

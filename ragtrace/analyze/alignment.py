@@ -26,11 +26,13 @@ from ragtrace.analyze.prompts import Unexplained
 from ragtrace.explanations import RESOLUTION, Alignment, GeneratorAttribution
 from ragtrace.types import RequestRecord
 
-__all__ = ["PERSISTENCES", "align", "ranking_of"]
+__all__ = ["LEAST_USE", "PERSISTENCES", "align", "ranking_of"]
 
 Shares: TypeAlias = NDArray[np.float64]
 
 PERSISTENCES: Final = (0.5, 0.6, 0.7, 0.8, 0.9)
+LEAST_USE: Final = 0.1
+"""Nats a token: an answer to which all documents add less, as a mean over its tokens, does not rest on them."""
 _DRAWS: Final = 1000
 _DECIMALS: Final = 9  # as `rank_by_score` has it
 
@@ -68,7 +70,8 @@ def align(ranking: Sequence[str] | None, generator: GeneratorAttribution) -> Ali
     k = len(ranking)
     if used.ties == k - 1:
         raise Unexplained("all documents have the same share, so that the answer gives them no order")
-    sure = _probabilities(generator, places, shares)
+    unused = _is_unused(generator)
+    sure = None if unused else _probabilities(generator, places, shares)
     return Alignment(
         retriever=tuple(ranking),
         generator=order,
@@ -80,11 +83,19 @@ def align(ranking: Sequence[str] | None, generator: GeneratorAttribution) -> Ali
         normalized=tuple(warg_normalized(ranking, order, p) for p in PERSISTENCES),
         adjusted=tuple(warg_adjusted(ranking, order, p) or 0.0 for p in PERSISTENCES),
         spearman=spearman(ranking, order),
-        wasted_retrieval=wasted_retrieval(ranking, order),
+        wasted_retrieval=None if unused else wasted_retrieval(ranking, order),
         wasted_probability=None if sure is None else sure.wasted_retrieval,
-        noise_distraction=noise_distraction(ranking, order),
+        noise_distraction=None if unused else noise_distraction(ranking, order),
         noise_probability=None if sure is None else sure.noise_distraction,
+        unused=unused,
     )
+
+
+def _is_unused(generator: GeneratorAttribution) -> bool:
+    """Whether the documents together add next to nothing to the answer: then none of them was wasted, and none
+    distracted."""
+    known = generator.unit == "log_probability" and generator.full is not None and generator.empty is not None
+    return known and abs((generator.full or 0.0) - (generator.empty or 0.0)) < LEAST_USE
 
 
 def _with_ties(shares: Shares) -> Shares:

@@ -281,7 +281,9 @@ def _aligned(explanation: Explanation, value: Callable[[Alignment], float | None
     if explanation.alignment is None:
         return "not_explained"
     known = value(explanation.alignment)
-    return "few_documents" if known is None else known
+    if known is None:
+        return "documents_not_used" if explanation.alignment.unused else "few_documents"
+    return known
 
 
 def completeness_delta(explanation: Explanation) -> float | None:

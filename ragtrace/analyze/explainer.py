@@ -102,7 +102,7 @@ class Depths:
         return tuple(part for part in PARTS if part in found)
 
 
-ATTRIBUTION_VERSION: Final = "attribution-6"  # raise it whenever a change could give a stored request another result
+ATTRIBUTION_VERSION: Final = "attribution-7"  # raise it whenever a change could give a stored request another result
 DAILY_SECONDS: Final[float] = SETTINGS["explain_gpu_seconds"].default
 SETTLE: Final[float] = SETTINGS["explain_settle"].default
 

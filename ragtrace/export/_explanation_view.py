@@ -350,6 +350,14 @@ def flags(view: View) -> Iterator[str]:
     alignment, generator = view.explanation.alignment, view.explanation.generator
     if alignment is None or not alignment.retriever or not alignment.generator:
         return
+    if alignment.unused:
+        added = (generator.full or 0.0) - (generator.empty or 0.0) if generator is not None else 0.0
+        yield (
+            f"Wasted retrieval: undefined. The answer rests on no document; together they add {number(added)} nats a"
+            " token to it, so they were not used."
+        )
+        yield "Noise distraction: undefined, for the same reason."
+        return
     is_exact = generator is not None and generator.exact
     best, used = view.by_id[alignment.retriever[0]], view.by_id[alignment.generator[0]]
     size = len(alignment.retriever)

@@ -63,8 +63,8 @@ _TOLD: Final = 4  # documents of which a word's figures are told
 _WORDS: Final = 8  # of a question
 _OPEN: Final = 2  # documents whose retrieval is shown at once: the first of each ranking
 _HIGHER: Final = (
-    "WARG (weighted attribution-relevance gap) at p = {:g}, adjusted for chance: the higher, the less the answer follows "
-    "the retriever's ranking."
+    "WARG (weighted attribution-relevance gap) at p = {:g}, adjusted for chance: the higher, the less the answer "
+    "follows the retriever's ranking."
 )
 _UNITS: Final = {
     "log_probability": "Nats: what a document adds to the log-probability of the word",

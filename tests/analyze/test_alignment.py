@@ -8,7 +8,7 @@ from ragtrace.alignment import warg, warg_adjusted, warg_chance, warg_floor
 from ragtrace.analyze.alignment import align, ranking_of
 from ragtrace.analyze.prompts import Unexplained
 from ragtrace.explanations import GeneratorAttribution
-from ragtrace.types import RankMove, RerankRun
+from ragtrace.types import RankMove, RerankRun, replace
 from tests.analyze.examples import RETRIEVE, packed, request
 
 
@@ -51,6 +51,23 @@ def test_alignment_is_that_of_the_rankings() -> None:
     assert (found.wasted_retrieval, found.noise_distraction) == (False, False)
     assert (found.wasted_probability, found.noise_probability) == (0.0, 0.0)
     assert (found.ties, found.spearman) == (0, 0.8)
+
+
+@pytest.mark.parametrize(("full", "is_unused"), [(-1.02, True), (-1.15, False), (-0.92, True), (-0.8, False)])
+def test_what_is_not_used_is_not_wasted(full: float, is_unused: bool) -> None:
+    """No flag where all documents together add (or take) less than 0.1 nats a token; the ranking is compared all the
+    same."""
+    found = align(tuple("abcd"), replace(shared(a=0.0, b=1.0, c=0.9, d=1.05), empty=-1.0, full=full))
+    assert found.unused is is_unused
+    flags = (found.wasted_retrieval, found.noise_distraction, found.wasted_probability is None)
+    assert flags == ((None, None, True) if is_unused else (True, True, False))
+    assert found.warg
+
+
+def test_likeness_is_never_unused() -> None:
+    """Its scale is another one."""
+    alike = replace(shared(a=0.0, b=1.0, c=0.9, d=1.05), unit="similarity", empty=0.5, full=0.5)
+    assert align(tuple("abcd"), alike).unused is False
 
 
 def test_flags_are_as_sure_as_the_shares() -> None:

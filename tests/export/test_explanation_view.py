@@ -205,6 +205,21 @@ def test_flags_as_sentences() -> None:
     ]
 
 
+def test_documents_that_are_not_used_are_not_called_wasted() -> None:
+    """The sentences say so, with what the documents add together."""
+    found = explanation()
+    assert found.alignment is not None
+    assert found.generator is not None
+    unused = replace(found.alignment, wasted_retrieval=None, noise_distraction=None, unused=True)
+    generator = replace(found.generator, empty=-1.0, full=-0.96)
+    said = list(flags(view(record(), replace(found, alignment=unused, generator=generator))))
+    assert said == [
+        "Wasted retrieval: undefined. The answer rests on no document; together they add 0.04 nats a token to it, so"
+        " they were not used.",
+        "Noise distraction: undefined, for the same reason.",
+    ]
+
+
 def test_flags_are_as_sure_as_their_values() -> None:
     """Of exact values no probability is told; an estimate is never certain, whether it says yes or no."""
     found = explanation()
