@@ -201,7 +201,7 @@ def _print_fitted(report: GradeReport) -> None:
     share = _share(fitted.share, fitted.low, fitted.high)
     console().print(
         f"\nfrom {fitted.threshold:+.2f} on, answers were right in {share} of {fitted.requests:,} requests:"
-        f" --upper {fitted.threshold:.2f}; judge it on other requests than these",
+        f" --upper {fitted.threshold:.2f}\nJudge it on other requests than these.",
         highlight=False,
     )
 

@@ -111,7 +111,10 @@ def test_a_tensor_on_the_other_device_is_found(part: str, monkeypatch: pytest.Mo
 
     def on_cpu(*given: Any) -> Any:
         found = right(*given)
-        return found.cpu() if part == "_tree_mask" else [(keys.cpu(), values) for keys, values in found]
+        if part == "_tree_mask":
+            return found.cpu()
+        kept, roots = found
+        return [(keys.cpu(), values) for keys, values in kept], roots
 
     monkeypatch.setattr(scoring, part, on_cpu)
     with pretended(monkeypatch), pytest.raises(RuntimeError, match="two devices, cuda:0 and cpu"):

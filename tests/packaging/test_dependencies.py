@@ -47,6 +47,7 @@ OUTSIDE = (  # of an extra of its own
     "ragtrace/receive/_otlp_json.py",
     "ragtrace/receive/server/",
     "ragtrace/record/instrumentation/",
+    "ragtrace/web/",
 )
 
 

@@ -83,5 +83,5 @@ def test_extras_are_the_documented_ones(built: Built) -> None:
     document = (built.checkout / "docs" / "how-to" / "installing.md").read_text(encoding="utf-8")
 
     extras = fields.get_all("Provides-Extra", [])
-    assert len(extras) == 19
+    assert len(extras) == 20
     assert [extra for extra in extras if f"`{extra}`" not in document] == []
