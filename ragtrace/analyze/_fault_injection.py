@@ -148,6 +148,8 @@ def _altered(subject: Subject, others: Sequence[RequestRecord], chance: random.R
 
 
 def _exchanged(subject: Subject, others: Sequence[RequestRecord], chance: random.Random) -> RequestRecord | None:
+    if subject.record.generation is None:
+        return None
     prompt = " ".join(chunk.text or "" for chunk in _packed(subject.record))
     asked = terms(subject.record.query.original)
     for other in chance.sample(others, len(others)):

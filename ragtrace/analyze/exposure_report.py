@@ -27,6 +27,7 @@ from ragtrace.exposure import (
     Reweighted,
     check_alpha,
     disparity,
+    log_probability,
     propensity_weight,
     relevance,
     reweighted_mean,
@@ -60,6 +61,11 @@ _PROVIDERS: Final = 20  # that are listed by name; the rest is joined
 _DRAWS: Final = 1_000
 _LEVEL: Final = 0.05
 _SURE: Final = 1.6448536269514722  # standard errors above 0 of a Shapley share that counts as used
+_NOT_DRAWN: Final = (
+    "no request of the window says that its ranking was drawn at random, for as many places as its prompt holds and "
+    "from the scores that are recorded"
+)
+_ROUNDED: Final = 1e-3  # of a log-probability that a host wrote down
 _SAME: Final = 1e-12  # shares that differ by rounding alone
 _PAGE: Final = 50  # records at a time: they come with their texts
 
@@ -168,6 +174,8 @@ class _Sums:
     used: float = 0.0
     contradicted: float = 0.0
     capacity: float = 0.0  # how many of its candidates the prompt could have held
+    capacity_known: float = 0.0
+    capacity_judged: float = 0.0
 
 
 _COLUMNS: Final = tuple(_Sums.__dataclass_fields__)
@@ -254,7 +262,9 @@ def exposure_report(
         providers=_providers(draws, providers),
         disparity=disparity(*_mean_exposures(draws, "exposed")),
         relevance=_relevance(draws),
-        attributed_disparity=disparity(*_mean_exposures(draws, "used")) if now.used_requests else None,
+        attributed_disparity=disparity(*_mean_exposures(draws, "used", "capacity_judged"))
+        if now.used_requests
+        else None,
     )
     if alpha is not None:
         found = replace(found, other_alpha=_reweighted(now, providers, alpha))
@@ -368,17 +378,24 @@ class _Reader:
                 one.contradicted += candidate.chunk_id in used[1]
         for one in sums.values():
             one.capacity = min(one.candidates, len(packed))
+            one.capacity_known = one.capacity if useful is not None else 0.0
+            one.capacity_judged = one.capacity if used is not None else 0.0
         return dict(sums)
 
 
 def _propensity(record: RequestRecord, alpha: float) -> float | None:
     """How much likelier the recorded order is under another alpha; None where it was not drawn or has no scores."""
     drawn = record.sampled_ranking
-    moved = sorted((each.rank_after, each.score) for each in record.moves if each.rank_after is not None)
-    scores = [score for _, score in moved] or [each.score for each in record.candidates]
-    known = [score for score in scores if score is not None]
-    if drawn is None or len(known) < len(scores) or len(scores) < drawn.places:
+    if drawn is None or (record.packing is not None and len(record.packing.chunks) > drawn.places):
         return None
+    moved = sorted((each.rank_after, place) for place, each in enumerate(record.moves) if each.rank_after is not None)
+    scores = [record.moves[place].score for _, place in moved] or [each.score for each in record.candidates]
+    known = [score for score in scores if score is not None]
+    if len(known) < len(scores) or len(scores) < drawn.places:
+        return None
+    said = log_probability(range(drawn.places), known, drawn.alpha)
+    if not abs(said - drawn.log_probability) <= _ROUNDED * max(1.0, abs(said)):
+        return None  # it was drawn from other scores than these
     return propensity_weight(range(len(known)), known, alpha, drawn.log_probability, k=drawn.places)
 
 
@@ -387,7 +404,12 @@ def _reweighted(window: _Window, names: Sequence[str], alpha: float) -> OtherAlp
     known = [place for place, factor in enumerate(window.propensities) if factor is not None]
     factors = np.array([window.propensities[place] for place in known], dtype=np.float64)
     if not known:
-        return OtherAlpha(alpha, 0, None, "no request of the window says that its ranking was drawn at random")
+        return OtherAlpha(
+            alpha,
+            0,
+            None,
+            _NOT_DRAWN,
+        )
     weights = np.array([window.weights[place] for place in known])
     table = window.table(names)[known]  # weighed
     scale = len(known) / weights.sum()
@@ -525,17 +547,17 @@ def _providers(draws: _Draws, names: Sequence[str]) -> tuple[ProviderExposure, .
     return tuple(sorted(found, key=lambda each: (each.provider == OTHERS, -(each.exposed.value or 0.0), each.provider)))
 
 
-def _mean_exposures(draws: _Draws, column: str) -> tuple[_Floats, _Floats]:
-    """The providers' parts of all places in prompts, in `column`, and the most that each could have had."""
+def _mean_exposures(draws: _Draws, column: str, most: str = "capacity") -> tuple[_Floats, _Floats]:
+    """The providers' parts of all places in prompts, in `column`, and the most that each could have had (`most`)."""
     total = float(draws.sums["exposed"][0].sum())
-    return draws.sums[column][0] / total, np.maximum(draws.sums["capacity"][0], 1e-12) / total
+    return draws.sums[column][0] / total, np.maximum(draws.sums[most][0], 1e-12) / total
 
 
 def _relevance(draws: _Draws) -> Measure | None:
     """None where no request tells what is useful."""
     if not draws.sums["exposed_known"][0].any():
         return None
-    values, sizes = _mean_exposures(draws, "exposed_known")
+    values, sizes = _mean_exposures(draws, "exposed_known", "capacity_known")
     return relevance(values, _mean_exposures(draws, "deserved")[0], sizes)
 
 

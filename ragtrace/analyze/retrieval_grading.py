@@ -31,7 +31,7 @@ from ragtrace.grading import (
     refine,
     strips,
 )
-from ragtrace.store import Sampled, Store
+from ragtrace.store import Sampled, Store, outcome_of
 from ragtrace.types import RequestRecord
 from ragtrace.wilson import wilson
 
@@ -223,9 +223,9 @@ def _reported(
 
 def _is_right(row: Sampled, record: RequestRecord) -> tuple[bool | None, str]:
     """Whether the answer was right, and what tells."""
-    scores = [each.score for each in record.feedback if each.score is not None]
-    if scores:
-        return scores[-1] >= 0.5, "feedback"
+    told = [outcome for each in record.feedback if (outcome := outcome_of(each)) is not None]
+    if told:
+        return told[-1].is_good, "feedback"
     if row.stage is not None:
         return False, "verdict"
     return (True, "verdict") if row.states.get("generation") == "sound" else (None, "")

@@ -58,11 +58,13 @@ JudgeAll: TypeAlias = Callable[[Sequence[RequestRecord]], Mapping[str, tuple[Ana
 @dataclass(frozen=True, slots=True)
 class Untouched:
     """A recorded request of the random stratum. weight: the inverse of the probability with which it was kept;
-    is_sound: whether people call it sound, None where nobody said."""
+    is_sound: whether people call it sound, None where nobody said; label_weight: its weight among those of whom they
+    did, the inverse of the probability with which it was kept and drawn for a label."""
 
     record: RequestRecord
     weight: float = 1.0
     is_sound: bool | None = None
+    label_weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ def calibrate_lines(
     there = [each for each in untouched if each.record.request_id in found]
     weights = {each.record.request_id: each.weight for each in there}
     plain = {key: _proven(*found[key], weight=weight) for key, weight in weights.items()}
-    sound = [plain[each.record.request_id] for each in there if each.is_sound]
+    sound = [replace(plain[each.record.request_id], weight=each.label_weight) for each in there if each.is_sound]
     broken = list(_broken_copies(there, found, judge, copies, random.Random(seed)))
     raised = {rule: (current or {}).get(rule, 0.0) for rule in RULES}
     is_measured = len(sound) >= ENOUGH_SOUND
@@ -209,8 +211,9 @@ def _raise(
             break  # too few are known to be sound to tell
         blamed, right = _blamed(untouched, lines)[0], _right(broken, lines)
 
-        def gain(step: Raised, blamed: float = blamed, right: int = right) -> float:
-            return (blamed - _blamed(untouched, step)[0]) / (1 + right - _right(broken, step))
+        def gain(step: Raised, blamed: float = blamed, right: int = right) -> tuple[float, int]:
+            lost = right - _right(broken, step)  # below 0 where a later stage is named right instead
+            return (blamed - _blamed(untouched, step)[0]) / (1 + max(0, lost)), -lost
 
         lines = max(steps, key=gain)
     return lines
@@ -227,7 +230,8 @@ def _next(rule: str, lines: Raised, requests: Iterable[_Proven]) -> float | None
     if rule in _SWITCHES or line is None:
         return None
     least = min(each.margins[rule] for each in requests if each.margins.get(rule, -math.inf) >= line)
-    return math.floor(least * 1000 + 1) / 1000
+    place = math.floor(least * 1000) + 1
+    return (place + (place / 1000 <= least)) / 1000  # a thousandth may round back to the least itself
 
 
 def _lower(

@@ -19,7 +19,7 @@ from ragtrace.store import CalibrationState, Citing, Sampled, ServiceCalibration
 from ragtrace.store.populations import REPLAY
 from ragtrace.types import Analysis, Claim, RequestRecord, Stage
 
-__all__ = ["Judgeability", "Services", "StageStates", "judgeability", "remedy"]
+__all__ = ["Judgeability", "Services", "StageStates", "is_replayed", "judgeability", "remedy"]
 
 ENOUGH: Final = 1_000  # chunks of a service, from which on its background stays as it is
 KEPT: Final = 500  # doubts that are kept of each stage
@@ -72,7 +72,7 @@ class Services:
             cites=cites,
             calibrations=calibrations,
             background=Background(len(traffic.seen), traffic.counts),
-            usual={} if _is_replayed(record) else traffic.doubts.get(self._judge, {}),
+            usual={} if is_replayed(record) else traffic.doubts.get(self._judge, {}),
         )
 
     def in_shadow(self, record: RequestRecord, judge: str) -> ServiceCalibration | None:
@@ -114,7 +114,7 @@ def _cites(claims: Iterable[Claim]) -> bool:
     return any(mark.chunk_id is not None for claim in claims for mark in claim.citations)
 
 
-def _is_replayed(record: RequestRecord) -> bool:
+def is_replayed(record: RequestRecord) -> bool:
     """Whether a request is one of a replay: whichever is analyzed first, two of them are judged by the same lines."""
     return f"{REPLAY}run" in record.attributes
 
@@ -126,7 +126,7 @@ def _with(traffic: ServiceTraffic, record: RequestRecord, judge: str, odds: Mapp
     if new and len(seen) < ENOUGH:
         seen, counts = seen | new.keys(), _added(counts, Background.of(new.values()).counts)
     is_thinned = traffic.requests % THINNED == 0
-    if odds and record.head_sampled and not _is_replayed(record):  # what was flagged is not usual
+    if odds and record.head_sampled and not is_replayed(record):  # what was flagged is not usual
         ours = doubts.get(judge, {})
         grown = ours | {
             name: (*values, odd)[-KEPT:]

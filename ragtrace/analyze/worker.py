@@ -23,7 +23,7 @@ from ragtrace.analyze.analysis import examine, flags_of, judge_id
 from ragtrace.analyze.diagnosis import first_broken
 from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Depths, Explainer, holding
 from ragtrace.analyze.index_probe import FAULTS, IndexProber, ProbeBudget
-from ragtrace.analyze.services import Services
+from ragtrace.analyze.services import Services, is_replayed
 from ragtrace.coverage import ReadEntities
 from ragtrace.coverage.verifier import AnswerJudge, RelevanceJudge
 from ragtrace.errors import CorruptStore, RecordError
@@ -302,7 +302,7 @@ def _analyze(
 
 def _shadowed(record: RequestRecord, case: Case, calibration: ServiceCalibration | None) -> dict[str, ShadowCounts]:
     """What a calibration in shadow says of a request of the random stratum, by its id; gold and the probe apart."""
-    if calibration is None or not record.head_sampled or case.reference == "oracle":
+    if calibration is None or not record.head_sampled or is_replayed(record) or case.reference == "oracle":
         return {}
     own, other = (
         first_broken(judge_stages(each)) is not None for each in (case, replace(case, raised=calibration.raised))

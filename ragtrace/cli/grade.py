@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import floor
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
@@ -201,7 +202,7 @@ def _print_fitted(report: GradeReport) -> None:
     share = _share(fitted.share, fitted.low, fitted.high)
     console().print(
         f"\nfrom {fitted.threshold:+.2f} on, answers were right in {share} of {fitted.requests:,} requests:"
-        f" --upper {fitted.threshold:.2f}\nJudge it on other requests than these.",
+        f" --upper {floor(fitted.threshold * 1e4) / 1e4:g}\nJudge it on other requests than these.",
         highlight=False,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ragtrace.store._compaction import Space
 from ragtrace.store._erasure import Erased, Subject
+from ragtrace.store._feedback import outcome_of
 from ragtrace.store._garbage import Swept
 from ragtrace.store._inspection import Inspected
 from ragtrace.store._leases import Heartbeat
@@ -123,4 +124,5 @@ __all__ = [
     "check",
     "histogram_deltas",
     "migrate",
+    "outcome_of",
 ]

@@ -73,7 +73,7 @@ def propose_calibration(
     """
     at = time.time_ns() if now is None else now
     measured = _random_stratum(store, service, window)
-    untouched = _untouched(store, measured, most)
+    untouched = _untouched(store, service, measured, most)
     if len(untouched) < FEWEST:
         raise ConfigurationError(
             f"{len(untouched)} requests of the random stratum of {service!r} are stored there, and a share of "
@@ -181,17 +181,36 @@ def _random_stratum(store: Store, service: str, window: Window) -> list[Measured
     return [each for each in store.measured(wanted, ()) if each.head_sampled and is_weighable(each.head_probability)]
 
 
-def _untouched(store: Store, measured: Sequence[MeasuredRequest], most: int) -> list[Untouched]:
+def _untouched(store: Store, service: str, measured: Sequence[MeasuredRequest], most: int) -> list[Untouched]:
     """Requests drawn evenly, those that people labeled first, with what they said."""
-    said = _labels(store, [each.request_id for each in measured])
+    said = _labeled(store, service, [each.request_id for each in measured])
     order = sorted(measured, key=lambda each: (each.request_id not in said, _number(each.request_id)))
     chosen = {each.request_id: each for each in order[:most]}
     records = store.get_records(list(chosen))
-    return [
-        Untouched(records[id_], 1 / each.head_probability, said.get(id_))
-        for id_, each in chosen.items()
-        if id_ in records
-    ]
+    found = []
+    for id_, each in chosen.items():
+        if id_ in records:
+            weight = 1 / each.head_probability
+            is_sound, probability = said.get(id_, (None, 1.0))
+            found.append(Untouched(records[id_], weight, is_sound, weight / probability))
+    return found
+
+
+def _labeled(store: Store, service: str, request_ids: Sequence[str]) -> dict[str, tuple[bool, float]]:
+    """Whether people call a request sound, and with which probability it was drawn for a label.
+
+    Of one drawing alone, the newest with enough that are sound: what was picked by hand, or drawn where the verdict is
+    unsure and counted as if it were usual, tells no rate. Nothing where there is no such drawing.
+    """
+    said = _labels(store, request_ids)
+    for drawing in store.drawings(service) if sum(said.values()) >= ENOUGH_SOUND else ():
+        drawn = store.drawn_requests(drawing.drawing_id)
+        found = {
+            each.request_id: (said[each.request_id], each.probability) for each in drawn if each.request_id in said
+        }
+        if sum(is_sound for is_sound, _ in found.values()) >= ENOUGH_SOUND:
+            return found
+    return {}
 
 
 def _labels(store: Store, request_ids: Sequence[str]) -> dict[str, bool]:

@@ -24,6 +24,7 @@ from ragtrace.types import (
     RequestRecord,
     RetrieveRun,
     SampledRanking,
+    replace,
 )
 
 MINUTE = 60_000_000_000
@@ -267,3 +268,32 @@ def test_another_alpha_needs_rankings_that_were_drawn(store: Store, fill: Callab
     assert few is not None
     assert (few.requests, few.exposed) == (60, {})
     assert "requests are worth" in str(few.reason)
+
+
+def test_a_ranking_that_does_not_fit_its_scores_tells_nothing(store: Store, fill: Callable[..., None]) -> None:
+    """Drawn for fewer places than the prompt holds, with an impossible probability, or from other scores: left out, and
+    the others are counted."""
+    good = [drawn(number, 1.0) for number in range(60)]
+    said = good[0].sampled_ranking
+    assert said is not None
+    odd = [
+        replace(drawn(100, 1.0, places=3), sampled_ranking=replace(said, places=2)),
+        replace(drawn(101, 1.0), sampled_ranking=replace(said, log_probability=-800.0)),
+        replace(drawn(102, 1.0), sampled_ranking=replace(said, alpha=4.0)),
+    ]
+    fill([*good, *odd], ())
+    found = report(store, alpha=1.0).other_alpha
+    assert found is not None
+    assert found.requests == 60
+    assert found.effective == pytest.approx(60)
+
+
+def test_requests_without_a_reference_move_no_measure_of_it(store: Store, fill: Callable[..., None]) -> None:
+    """What is deserved is compared with what could have been had in the same requests."""
+    fill([record(number, (0, 3)) for number in range(10)], (0, 3))
+    alone = report(store).relevance
+    fill([record(100 + number, (0, 1)) for number in range(90)], ())
+    among = report(store).relevance
+    assert alone is not None
+    assert among is not None
+    assert alone.normalized == among.normalized == pytest.approx(1)

@@ -12,7 +12,7 @@ from ragtrace.analyze import examine
 from ragtrace.analyze._fault_injection import FAULTS, Subject, inject
 from ragtrace.analyze._stage_states import RULES, proofs
 from ragtrace.analyze.service_calibration import ENOUGH_SOUND, _lower, _Proven, _raise
-from ragtrace.types import RequestRecord
+from ragtrace.types import RequestRecord, replace
 from ragtrace.wilson import wilson
 from tests.triage.calibrated import requests
 
@@ -133,3 +133,29 @@ def test_as_many_labels_are_asked_for_as_it_takes() -> None:
     """One request less, and no false blame at all would still not be within the bound."""
     assert wilson(0, ENOUGH_SOUND)[1] <= 0.015 < wilson(0, ENOUGH_SOUND - 1)[1]
     assert math.isclose(wilson(0, ENOUGH_SOUND)[1], 0.015, abs_tol=2e-4)
+
+
+def test_a_request_without_an_answer_exchanges_none(subjects: list[Subject]) -> None:
+    """One that failed before its answer is passed over, and the others are broken."""
+    failed = replace(subjects[0].record, stages=subjects[0].record.stages[:-1])
+    assert failed.generation is None
+    others = [subject.record for subject in subjects]
+    assert inject(Subject(failed, subjects[0].claims), "exchanged", others, random.Random(0)) is None
+
+
+def test_raising_a_line_may_name_more_at_a_later_stage() -> None:
+    """Copies that ranking hid are named at generation once its line is raised: that step is the best, not an error."""
+    untouched = [_Proven({"ranking": 0.1}) for _ in range(3)] + [_Proven({"generation": 0.3}) for _ in range(3)]
+    untouched += [_Proven({}) for _ in range(94)]
+    broken = [_Proven({"ranking": 0.05, "generation": 1.0}, stage="generation") for _ in range(5)]
+    broken += [_Proven({"generation": 0.2}, stage="generation") for _ in range(4)]
+    lines = _raise(DEFAULT, untouched, broken, 0.03, is_measured=False)
+    assert sum(each.named(lines) == each.stage for each in broken) == 9
+
+
+def test_a_hidden_copy_is_no_division_by_zero() -> None:
+    """One step frees requests and names one copy more."""
+    untouched = [_Proven({"ranking": 0.1, "generation": 0.5}) for _ in range(3)] + [_Proven({}) for _ in range(97)]
+    broken = [_Proven({"ranking": 0.05, "generation": 1.0}, stage="generation")]
+    lines = _raise(DEFAULT, untouched, broken, 0.015, is_measured=False)
+    assert broken[0].named(lines) == "generation"

@@ -49,7 +49,7 @@ def test_a_window(url: str) -> None:
     assert "s: 45 requests graded by words" in shown
     assert "told by verdict in 45" in shown
     assert "confidently wrong: religion: retrieval is trusted, and answers are right in 0%" in shown
-    assert "--upper 0.80" in shown
+    assert "--upper 0.8\nJudge it on other requests" in shown
     found = json.loads(run("report", *WINDOW, "--store", url, "--json"))
     assert found["wrong_kinds"][0]["kind"] == "religion"
 

@@ -194,7 +194,7 @@ sending.join()
 CROWDED = (
     AS_HOST
     + """
-from ragtrace.receive._limits import Limits
+from ragtrace.receive._limits import ReceiverLimits
 from ragtrace.receive.server import _connections as connections
 
 def ask():
@@ -202,7 +202,7 @@ def ask():
     print(urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=30).status, idle[0].recv(1))
     end()
 
-serving.Limits, connections._YOUNG = lambda: Limits(idle=1), 0
+serving.ReceiverLimits, connections._YOUNG = lambda: ReceiverLimits(idle=1), 0
 run(threading.Thread(target=ask).start)
 """
 )

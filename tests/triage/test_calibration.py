@@ -19,6 +19,7 @@ from ragtrace.triage.calibration import (
     accept_calibration,
     propose_calibration,
 )
+from ragtrace.triage.labels import draw_labels
 from tests.triage.calibrated import MINUTE, SERVICE, START, requests
 
 COUNT = 220
@@ -132,11 +133,15 @@ def test_too_few_requests_are_no_traffic_to_calibrate_on(calm: Store) -> None:
 
 
 def test_lines_come_down_only_where_labels_say_so(calm: Store) -> None:
-    """With as many requests that people call sound as tell the bound, false blame is measured on them."""
+    """With as many requests that people call sound as tell the bound, false blame is measured on them: on those that
+    were drawn for it, and not on what somebody picked."""
     proposed = calm.calibrations()[0]
     assert all(line is None or line >= 0 for line in proposed.raised.values())
     ids = [row.request_id for row in calm.find_requests(service=SERVICE, limit=1000)]
     calm.put_labels([RequestLabel(id_, "ada", "none", labeled_at=START) for id_ in ids])
+    by_hand = propose_calibration(calm, SERVICE, CALM, copies=15, now=RELEASE)
+    assert by_hand.labeled_sound == 0
+    draw_labels(calm, SERVICE, CALM, COUNT)
     labeled = propose_calibration(calm, SERVICE, CALM, copies=15, now=RELEASE)
     assert labeled.labeled_sound == COUNT
     assert labeled.blamed_high <= 0.015
