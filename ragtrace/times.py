@@ -39,6 +39,8 @@ def parse_time(option: str, text: str, now: int | None = None) -> int:
     at = present if words == "now" else _before(present, words)
     if at is None:
         at = _stated(option, text)
+    if at < -(2**63):
+        raise ConfigurationError.of(option, text, "a time from 1678 on")
     if at > present + _AHEAD:
         raise ConfigurationError.of(option, text, "a time that has passed: it lies in the future")
     return at

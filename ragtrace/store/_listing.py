@@ -48,7 +48,7 @@ def page(connection: sa.Connection, wanted: Listing, before: Position | None, li
 def _near(wanted: Listing, before: Position | None) -> sa.Select[Any]:
     """The requests to look through: what an index on time leads to."""
     query = sa.select(request.c.request_id, request.c.started_at)
-    for name in ("service", "segment", "tenant_id", "session_id"):
+    for name in _led_by(wanted):
         value = getattr(wanted, name)
         if value is not None:
             query = query.where(request.c[name] == clean(value))
@@ -65,9 +65,19 @@ def _near(wanted: Listing, before: Position | None) -> sa.Select[Any]:
     return query
 
 
+def _led_by(wanted: Listing) -> tuple[str, ...]:
+    """The fields that one index leads to together; by the others the requests that it leads to are sifted."""
+    if wanted.session_id is not None:
+        return ("session_id",)
+    return ("tenant_id",) if wanted.service is None else ("service", "segment", "tenant_id")
+
+
 def _matching(wanted: Listing) -> list[sa.ColumnElement[bool]]:
     """What else is asked of a request."""
     found: list[sa.ColumnElement[bool]] = []
+    for name in {"service", "segment", "tenant_id", "session_id"}.difference(_led_by(wanted)):
+        if (value := getattr(wanted, name)) is not None:
+            found.append(request.c[name] == clean(value))
     if wanted.stage is not None:
         found.append(diagnosis.c.stage == wanted.stage)
     if wanted.verdict is not None:

@@ -139,7 +139,7 @@ class People:
                 if digest in found:
                     raise ConfigurationError(f"{self._path}, line {number}: this token stands there twice; {_LINE}")
                 found[digest] = viewer
-        if not found:
+        if not found and not self._viewers:
             raise ConfigurationError(f"tokens file {self._path} holds no token; {_LINE}")
         self._viewers = found
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs, quote, urlencode, urlsplit
+from urllib.parse import parse_qs, quote, urlencode
 
 from ragtrace.errors import ConfigurationError, RagtraceError
 from ragtrace.export.evidence_path import shown_rank
@@ -24,10 +24,10 @@ from ragtrace.store import ATTRIBUTION, Store
 from ragtrace.types import Analysis, RequestRecord, replace
 from ragtrace.web._access import COOKIE, Access, Sessions, Viewer
 from ragtrace.web._drawings import path_picture, times_picture
-from ragtrace.web._judging import SAID, asked_stages, judge_page, label_request
+from ragtrace.web._judging import KEPT, SAID, asked_stages, judge_page, label_request
 from ragtrace.web._overview import WINDOWS, overview, service_lines
 from ragtrace.web._request_list import CHOICES, read_filter, rows_page
-from ragtrace.web._request_view import request_view
+from ragtrace.web._request_view import bounded, request_view
 from ragtrace.web._style import stylesheet
 from ragtrace.web._triage_view import triage_view
 
@@ -68,6 +68,7 @@ class _Refused(Exception):
 
 
 _UNKNOWN: Final = partial(_Refused, 404, "There is no such page")
+_FOREIGN: Final = partial(_Refused, 403, "This form is not known", "Open the page again and send its form.")
 
 
 def make_app(store: Store, access: Access, *, is_local: bool = False, is_secure: bool = False) -> Starlette:
@@ -189,13 +190,17 @@ class _Pages:
             try:
                 form = await self._form(request) if writes or reads_form else {}
                 asked = _Asked(viewer or Viewer(""), request.query_params, request.path_params, form, cookie or new)
+                if writes or reads_form:
+                    _check_site(request)
                 if writes:
-                    self._check_form(request, asked)
+                    self._check_form(asked)
                 response = await run_in_threadpool(self._answered, show, asked)
             except _Refused as refused:
                 response = self._refusal(refused, viewer)
             if new is not None:
                 self._set_cookie(response, new)
+            if request.url.scheme == "https" and "set-cookie" in response.headers:
+                response.headers["set-cookie"] = _secured(response.headers["set-cookie"])
             return response
 
         return answer
@@ -224,14 +229,10 @@ class _Pages:
         except ValueError:
             raise _Refused(400, "This is no form", "Send it from the page.") from None
 
-    def _check_form(self, request: Request, asked: _Asked) -> None:
+    def _check_form(self, asked: _Asked) -> None:
         """Only this viewer's own page may send it, and only who may judge."""
-        site = request.headers.get("sec-fetch-site", "same-origin")
-        origin = request.headers.get("origin")
-        is_other = origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
-        sent = next(iter(asked.form.get("form_token", ())), "")
-        if site not in ("same-origin", "none") or is_other or not self._sessions.is_own(asked.cookie, sent):
-            raise _Refused(403, "This form is not known", "Open the page again and send its form.")
+        if not self._sessions.is_own(asked.cookie, next(iter(asked.form.get("form_token", ())), "")):
+            raise _FOREIGN()
         if not asked.viewer.may_judge:
             raise _Refused(403, "You may read, not judge", "Your token has no role judge, or the pages are read-only.")
 
@@ -242,7 +243,7 @@ class _Pages:
         return HTMLResponse(text, status)
 
     def _set_cookie(self, response: Response, value: str) -> None:
-        response.set_cookie(COOKIE, value, httponly=True, samesite="strict", secure=self._is_secure, path="/")
+        response.set_cookie(COOKIE, value, httponly=True, samesite="lax", secure=self._is_secure, path="/")
 
     # pages
 
@@ -259,7 +260,7 @@ class _Pages:
             lines = service_lines(self._store, services, viewer.tenant)
             return self._shown("services.html", viewer, lines=lines)
         service = services[0] if chosen is None else chosen
-        shown = overview(self._store, service, window, viewer.tenant)
+        shown = overview(self._store, service, window, viewer)
         if shown is None:
             raise _UNKNOWN("No service of this name has requests.")
         may_triage = viewer.owns(service)
@@ -310,7 +311,7 @@ class _Pages:
             is_explained=explanation is not None,
             form_token=self._sessions.form_token(asked.cookie),
             may_set_gold=viewer.owns(record.service),
-            note=asked.query.get("kept", "")[:200],
+            note=KEPT.get(asked.query.get("kept", ""), ""),
         )
 
     def explanation(self, asked: _Asked) -> Response:
@@ -327,7 +328,7 @@ class _Pages:
         found = explained.explanation
         claims = resting_on(analysis.claims, found.generator) if analysis else ()
         self._read(asked.viewer, f"the explanation of request {record.request_id}")
-        body, data = sections(record, found, claims)
+        body, data = sections(bounded(record)[0], found, claims)
         return self._shown("explanation.html", asked.viewer, body=body, data=data, record=record)
 
     def label(self, asked: _Asked) -> Response:
@@ -353,7 +354,7 @@ class _Pages:
             shown=shown,
             report=shown.report,
             form_token=self._sessions.form_token(asked.cookie),
-            note=query.get("kept", "")[:200],
+            note=KEPT.get(query.get("kept", ""), ""),
         )
 
     def judge_alert(self, asked: _Asked) -> Response:
@@ -438,6 +439,19 @@ def _findings(record: RequestRecord, explanation: Any) -> tuple[str, ...]:
     from ragtrace.export.explanation_html import findings
 
     return findings(record, explanation)
+
+
+def _check_site(request: Request) -> None:
+    """A form comes from a page of this address. Raises: _Refused."""
+    site, origin = request.headers.get("sec-fetch-site", "same-origin"), request.headers.get("origin")
+    is_other = origin is not None and origin.partition("://")[2] != request.headers.get("host", "")
+    if site not in ("same-origin", "none") or is_other:
+        raise _FOREIGN()
+
+
+def _secured(cookie: str) -> str:
+    """Also behind a proxy that ends TLS and says so: over nothing else."""
+    return cookie if "; Secure" in cookie else f"{cookie}; Secure"
 
 
 def _own_path(path: str | None) -> str:

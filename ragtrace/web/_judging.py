@@ -11,18 +11,27 @@ from typing import Final
 
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry.instruments import STAGES
+from ragtrace.safe_text import visible
 from ragtrace.store import RequestLabel, Store
 from ragtrace.triage import judge_alert
 from ragtrace.triage.labels import first_broken_of
 from ragtrace.types import Analysis, Gold, RequestRecord, replace
 from ragtrace.web._access import Viewer
 
-__all__ = ["SAID", "asked_stages", "judge_page", "label_request"]
+__all__ = ["KEPT", "SAID", "asked_stages", "judge_page", "label_request"]
 
 SAID: Final = {"sound": "sound", "broken": "broken", "cannot_tell": "cannot tell"}
 """What may be said of a stage."""
 
 _JUDGMENTS: Final = ("right", "wrong_stage", "false")
+KEPT: Final = {
+    "label": "Your label is kept.",
+    "gold": "Your label is kept, and these chunks are the question's gold evidence from now on.",
+    "right": "Kept: the alert was judged right.",
+    "wrong_stage": "Kept: the alert was judged wrong stage.",
+    "false": "Kept: the alert was judged false.",
+}
+"""What a page says when it comes back, by what was kept: an address chooses among these words and brings none."""
 _LONGEST: Final = 2_000  # characters of a note
 
 Form = Mapping[str, Sequence[str]]
@@ -48,10 +57,11 @@ def label_request(store: Store, viewer: Viewer, record: RequestRecord, analysis:
             stages[stage] = said
     if not stages:
         raise ConfigurationError("nothing was said of any stage; choose at least one answer")
-    known = dict.fromkeys([one.chunk_id for one in record.candidates])
-    chosen = tuple(one for one in dict.fromkeys(form.get("needed", ())) if one)
-    if any(one not in known for one in chosen):
+    known = {_sent(one.chunk_id): one.chunk_id for one in record.candidates}
+    named = [_sent(one) for one in dict.fromkeys(form.get("needed", ())) if one]
+    if any(one not in known for one in named):
         raise ConfigurationError("a chunk that was chosen is no candidate of this request")
+    chosen = tuple(known[one] for one in named)
     is_told = bool(chosen) or _one(form, "none-needed") == "yes"
     label = RequestLabel(
         request_id=record.request_id,
@@ -68,8 +78,8 @@ def label_request(store: Store, viewer: Viewer, record: RequestRecord, analysis:
     store.put_labels([label])
     if chosen and _one(form, "gold") == "yes":
         _keep_gold(store, viewer, record, chosen)
-        return "Your label is kept, and these chunks are the question's gold evidence from now on."
-    return "Your label is kept."
+        return "gold"
+    return "label"
 
 
 def _keep_gold(store: Store, viewer: Viewer, record: RequestRecord, chosen: tuple[str, ...]) -> None:
@@ -86,7 +96,8 @@ def judge_page(store: Store, viewer: Viewer, form: Form) -> str:
     service, said = _one(form, "service"), _one(form, "judgment")
     if said not in _JUDGMENTS:
         raise ConfigurationError.of("judgment", said, ", ".join(_JUDGMENTS))
-    if not viewer.owns(service) or service not in store.services():
+    known = store.services() if viewer.tenant is None else store.services_of(viewer.tenant)
+    if not viewer.owns(service) or service not in known:
         raise ConfigurationError("there is no such service")
     comment = f"{viewer.name}: {note}" if (note := _one(form, "note")[:_LONGEST]) else viewer.name
     judge_alert(
@@ -98,8 +109,13 @@ def judge_page(store: Store, viewer: Viewer, form: Form) -> str:
         severity=_one(form, "severity") or "page",
         comment=comment,
     )
-    return f"Kept: the alert was judged {said.replace('_', ' ')}."
+    return said
 
 
 def _one(form: Form, name: str) -> str:
     return next(iter(form.get(name, ())), "").strip()
+
+
+def _sent(chunk_id: str) -> str:
+    """An id as a page's form sends it back: as a page shows it, and with a browser's line ends."""
+    return " ".join(visible(chunk_id).split())

@@ -22,6 +22,7 @@ from ragtrace.registry.wording import VERDICTS, cause_words, reason_words
 from ragtrace.store import Glance, Listing, Release, Store
 from ragtrace.store.tables import STAGE_NAMES
 from ragtrace.types import Stage
+from ragtrace.web._access import Viewer
 from ragtrace.web._drawings import share_bar, state_bar, trend_picture
 from ragtrace.wilson import wilson
 
@@ -159,8 +160,10 @@ def _whole(tallies: _Tallies) -> list[Tally]:
     return found
 
 
-def overview(store: Store, service: str, window: str, tenant: str | None) -> Overview | None:
-    """The overview of a service; None where it has no request. window: one of `WINDOWS`."""
+def overview(store: Store, service: str, window: str, viewer: Viewer) -> Overview | None:
+    """The overview of a service; None where it has no request. window: one of `WINDOWS`. Releases are of the whole
+    service: where it is shared with other tenants, their versions would be told."""
+    tenant = viewer.tenant
     around = store.time_bounds(service, tenant)
     if around is None:
         return None
@@ -170,7 +173,7 @@ def overview(store: Store, service: str, window: str, tenant: str | None) -> Ove
     known = [one for one in every if any(one.states)]
     tallies = _tallied(slices)
     whole = _whole(tallies)
-    marks = _releases(store.releases(service), edges[0], edges[-1])
+    marks = _releases(store.releases(service) if viewer.owns(service) else (), edges[0], edges[-1])
     link = _linker(service, edges[0], edges[-1])
     breaks = tuple(_breaks(known, marks, link))
     stages = tuple(_stage_lines(known, whole, link))

@@ -17,7 +17,7 @@ from ragtrace.times import parse_time
 from ragtrace.types import GenerateRun, RequestRecord
 from ragtrace.web._access import Viewer
 
-__all__ = ["CHOICES", "Row", "RowPage", "read_filter", "rows_page"]
+__all__ = ["CHOICES", "Row", "RowPage", "read_filter", "read_time", "rows_page"]
 
 _ROWS: Final = 25
 _SCAN: Final = 4_000  # requests that are looked at for a page
@@ -59,6 +59,12 @@ class RowPage:
     scanned_to: int | None
 
 
+def read_time(name: str, text: str) -> int:
+    """A time of an address in nanoseconds: as a number of them, or as people write it. Raises: ConfigurationError."""
+    number = int(text) if text.isdecimal() and len(text) < 20 else 2**63
+    return number if number < 2**63 else parse_time(name, text)
+
+
 def read_filter(query: Mapping[str, str], viewer: Viewer) -> tuple[Listing, Position | None]:
     """The filter of a link, for what the viewer may see. Raises: ConfigurationError naming the parameter."""
     given: dict[str, object] = {}
@@ -72,7 +78,7 @@ def read_filter(query: Mapping[str, str], viewer: Viewer) -> tuple[Listing, Posi
         if name in CHOICES and value not in CHOICES[name]:
             raise ConfigurationError.of(name, value, ", ".join(CHOICES[name]))
         if one.name in ("since", "until"):
-            given[one.name] = int(value) if value.isdecimal() and len(value) < 20 else parse_time(name, value)
+            given[one.name] = read_time(name, value)
         elif one.name == "is_labeled":
             given[one.name] = value == "yes"
         else:

@@ -31,12 +31,14 @@ from ragtrace.types import (
     RetrieveRun,
     Stage,
     StageFinding,
+    StageRun,
     replace,
 )
 
 __all__ = ["ChunkView", "ClaimLink", "Piece", "RequestView", "StageView", "Words", "request_view"]
 
 LONGEST: Final = 12_000  # characters of one text that are shown
+_ALL: Final = 2_000_000  # of all texts of a page
 _SHOWN: Final = 14  # chunks of the picture; those that matter come first
 _MOST_WORDS: Final = 400  # of two texts that are compared word by word
 _VALUES: Final = re.compile(r"(?:^|: )([^:]{1,200}), the evidence says (.{1,200})\Z", re.DOTALL)
@@ -169,7 +171,7 @@ def request_view(
 ) -> RequestView:
     """Join a record with its analysis. known: of needed chunks that the record has no text of the version of the index
     that returned them to another request, and their text then."""
-    record, is_shortened = _bounded(record)
+    record, is_shortened = bounded(record)
     packing = united(record).packing
     claims = claim_views(record, analysis.claims) if analysis else []
     chunks = _chunks(record, analysis, claims)
@@ -200,19 +202,22 @@ def request_view(
     )
 
 
-def _bounded(record: RequestRecord) -> tuple[RequestRecord, bool]:
+def bounded(record: RequestRecord) -> tuple[RequestRecord, bool]:
     """The record with its longest texts cut, and whether any was."""
-    is_cut = False
+    is_cut, left = False, _ALL
 
     def cut(text: str | None) -> str | None:
-        nonlocal is_cut
-        if text is None or len(text) <= LONGEST:
-            return text
-        is_cut = True
-        return text[:LONGEST]
+        nonlocal is_cut, left
+        if text is None:
+            return None
+        shown = text[: min(LONGEST, left)]
+        left -= len(shown)
+        is_cut = is_cut or len(shown) < len(text)
+        return shown
 
-    stages = []
-    for run in record.stages:
+    query = replace(record.query, original=cut(record.query.original) or "", rewritten=cut(record.query.rewritten))
+    stages: list[StageRun] = []
+    for run in reversed(record.stages):  # the answer before the prompt, and that before the candidates
         if isinstance(run, RetrieveRun):
             run = replace(run, candidates=tuple(replace(one, text=cut(one.text)) for one in run.candidates))
         elif isinstance(run, PackRun):
@@ -221,8 +226,7 @@ def _bounded(record: RequestRecord) -> tuple[RequestRecord, bool]:
         elif isinstance(run, GenerateRun):
             run = replace(run, generation=replace(run.generation, answer=cut(run.generation.answer)))
         stages.append(run)
-    query = replace(record.query, original=cut(record.query.original) or "", rewritten=cut(record.query.rewritten))
-    return replace(record, stages=tuple(stages), query=query), is_cut
+    return replace(record, stages=tuple(reversed(stages)), query=query), is_cut
 
 
 def _tone(analysis: Analysis | None) -> Tone:

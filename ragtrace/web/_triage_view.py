@@ -9,7 +9,6 @@ from typing import Final
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Store
-from ragtrace.times import parse_time
 from ragtrace.triage import Check, Report, Window, pages_text, triage_segment
 from ragtrace.triage.rendering import (
     STATES,
@@ -23,6 +22,7 @@ from ragtrace.triage.rendering import (
     segments_summary,
     shortened,
 )
+from ragtrace.web._request_list import read_time
 
 __all__ = ["TriageView", "triage_view"]
 
@@ -92,7 +92,7 @@ def triage_view(store: Store, service: str, query: Mapping[str, str]) -> TriageV
 def _moment(name: str, text: str | None) -> int | None:
     if text is None or not text.strip():
         return None
-    return int(text) if text.isdecimal() and len(text) < 20 else parse_time(name, text)
+    return read_time(name, text)
 
 
 def _check(check: Check) -> tuple[str, str, str, tuple[str, ...]]:

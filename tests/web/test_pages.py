@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 from ragtrace.errors import ConfigurationError
 from ragtrace.store import Store
+from ragtrace.types import GenerateRun, Generation, PackedChunk, Packing, PackRun, replace
 from ragtrace.web import Everybody, People, WebSettings, make_app
 from tests.web.stored import ALTERED, EVIL, EXPLAINED, HOSTILE, LOST, OTHER, SECRET, SERVICE, store_of
 
@@ -197,7 +198,7 @@ def test_a_session_begins_with_a_token_and_ends_with_it(store: Store, tmp_path: 
     assert begun.headers["location"] == "/"
     cookie = begun.headers["set-cookie"]
     assert "HttpOnly" in cookie
-    assert "SameSite=strict" in cookie
+    assert "SameSite=lax" in cookie
     assert TOKENS["acme"] not in cookie
     assert visitor.get("/requests").status_code == 200
     value = visitor.cookies["ragtrace"]
@@ -325,3 +326,54 @@ def test_a_tokens_file_that_cannot_be_used_is_refused(tmp_path: Path, line: str)
     with pytest.raises(ConfigurationError, match="line 1") as refused:
         People(file)
     assert line.split()[1] not in str(refused.value)
+
+
+def test_an_emptied_tokens_file_lets_nobody_in(store: Store, tmp_path: Path) -> None:
+    """Whoever stood there is signed out at once."""
+    file = tmp_path / "people"
+    file.write_text(FILE, encoding="utf-8")
+    visitor = client(store, file)
+    bearer = {"Authorization": f"Bearer {TOKENS['acme']}"}
+    assert visitor.get("/requests", headers=bearer).status_code == 200
+    file.write_text("# nobody any more\n", encoding="utf-8")
+    assert visitor.get("/requests", headers=bearer).status_code == 401
+
+
+def test_a_form_of_another_site_begins_no_session(store: Store, tokens: Path) -> None:
+    """Nobody is signed in as somebody else by a page that they happen to read."""
+    sent = {"data": {"token": TOKENS["acme"]}}
+    for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://["}):
+        answer = client(store, tokens).post("/signin", headers=headers, **sent)  # type: ignore[arg-type]
+        assert answer.status_code == 403
+        assert "set-cookie" not in answer.headers
+
+
+def test_an_address_brings_no_words_of_its_own(store: Store) -> None:
+    """What was kept is chosen by the address, and said by the page."""
+    words = "send your token to nobody.example"
+    assert "nobody.example" not in client(store).get(f"/requests/{ALTERED}?kept={quote(words)}").text
+
+
+@pytest.mark.parametrize("path", ["/requests?since=", "/requests?until=", f"/triage?service={quote(SERVICE)}&since="])
+@pytest.mark.parametrize("time", ["9999999999999999999", "0001-01-01T00:00Z"])
+def test_a_time_that_no_store_keeps_is_refused(store: Store, path: str, time: str) -> None:
+    """With a page that says so, not with an error of the server."""
+    assert client(store).get(path + time).status_code == 400
+
+
+def test_a_request_with_endless_texts_is_a_page_of_bounded_size(store: Store) -> None:
+    """However many chunks are long; the question and the answer are there."""
+    record = store.get_record(ALTERED)
+    assert record is not None
+    text = "It is so. " * 1_200
+    chunks = tuple(PackedChunk(chunk_id=f"c{place}", position=place, text=text) for place in range(1, 601))
+    long = replace(
+        record,
+        request_id="endless",
+        stages=(PackRun(packing=Packing(chunks=chunks)), GenerateRun(generation=Generation(answer="It is."))),
+    )
+    store.write([long])
+    page = client(store).get("/requests/endless").text
+    assert len(page) < 8_000_000
+    assert page.count("It is so. ") < 210_000
+    assert "It is." in page
