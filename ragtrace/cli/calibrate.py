@@ -30,7 +30,7 @@ def calibrate(
     until: Annotated[str, typer.Option("--until", metavar="TIME", help=f"Until when: {TIMES}.")] = "now",
     requests: Annotated[
         int | None,
-        typer.Option("--requests", min=1, help="Judge so many requests as they are, at most.  [default: 500]"),
+        typer.Option("--requests", min=200, help="Judge so many requests as they are, at most.  [default: 500]"),
     ] = None,
     judge: Annotated[list[str] | None, option("judge", metavar="ROLE=MODEL")] = None,
     judge_calibration: Annotated[list[str] | None, option("judge_calibration", metavar="ROLE=FILE")] = None,

@@ -32,7 +32,7 @@ class LabelledPair:
 def read_pairs(path: Path) -> list[LabelledPair]:
     """Pairs from lines of JSON. Raises: ConfigurationError with the number of a line that is none."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")  # JSON may hold other line ends
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"the pairs {str(path)!r} cannot be read: {error}") from error
     return [_pair(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
+from types import EllipsisType
 from typing import Final
 
 import sqlalchemy as sa
@@ -21,14 +22,20 @@ __all__ = ["accept", "find", "note", "propose", "reject"]
 _APART: Final = ("calibration_id", "service", "judge", "state", "created_at", "accepted_at", "shadow")
 
 
-def propose(connection: sa.Connection, given: ServiceCalibration) -> None:
-    """Put a calibration into shadow, in place of another one of its service and judge."""
+def propose(connection: sa.Connection, given: ServiceCalibration, fitted_from: str | EllipsisType | None = ...) -> bool:
+    """Put a calibration into shadow, in place of another one of its service and judge. False where another one is
+    active than it was fitted from."""
+    active = (*_of(clean(given.service), given.judge), calibration.c.state == "active")
+    query = sa.select(calibration.c.calibration_id).where(*active).with_for_update()
+    if fitted_from is not ... and connection.execute(query).scalar_one_or_none() != fitted_from:
+        return False
     row = {name: getattr(given, name) for name in _APART if name != "shadow"}
     fitted = {name: value for name, value in asdict(given).items() if name not in _APART}
     row |= {"service": clean(given.service), "state": "shadow", "accepted_at": None}
     row |= {"created_at": bigint(given.created_at), "fitted": json.dumps(fitted, sort_keys=True)}
     connection.execute(sa.delete(calibration).where(*_of(row["service"], given.judge), calibration.c.state == "shadow"))
     connection.execute(sa.insert(calibration).values(row))
+    return True
 
 
 def accept(connection: sa.Connection, calibration_id: str, at: int) -> bool:

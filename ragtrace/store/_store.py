@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
+from types import EllipsisType, TracebackType
 from typing import Self
 
 from ragtrace.errors import CorruptStore
@@ -650,10 +650,16 @@ class Store:
         with self._database.read() as connection:
             return calibrations.find(connection, services)
 
-    def propose_calibration(self, calibration: ServiceCalibration) -> None:
-        """Put a calibration into shadow, in place of another one of its service and judge."""
+    def propose_calibration(
+        self, calibration: ServiceCalibration, *, fitted_from: str | EllipsisType | None = ...
+    ) -> bool:
+        """Put a calibration into shadow, in place of another one of its service and judge.
+
+        fitted_from: the id of the active one that it was fitted from, None for none; where another one was accepted
+        meanwhile nothing is kept, and the answer is False. Not given: whatever is active.
+        """
         with self._database.write() as connection:
-            calibrations.propose(connection, calibration)
+            return calibrations.propose(connection, calibration, fitted_from)
 
     def accept_calibration(self, calibration_id: str, at: int) -> bool:
         """Let a calibration in shadow judge from now on, and retire the one before; at: nanoseconds. False where none

@@ -111,7 +111,10 @@ def propose_calibration(
     )
     body = json.dumps(asdict(proposal), sort_keys=True)
     proposal = replace(proposal, calibration_id=hashlib.blake2b(body.encode(), digest_size=6).hexdigest())
-    store.propose_calibration(proposal)
+    if not store.propose_calibration(proposal, fitted_from=active.calibration_id if active else None):
+        raise ConfigurationError(
+            "another calibration was accepted while this one was fitted, from the one before; run again"
+        )
     return proposal
 
 

@@ -53,3 +53,13 @@ def test_what_is_said_in_shadow_adds_up_until_it_is_accepted(store: Store) -> No
     store.accept_calibration("one", 8)
     store.note_shadow({"one": ShadowCounts(16, 3, 2)})
     assert store.calibrations()[0].shadow == ShadowCounts(32, 6, 4)
+
+
+def test_a_proposal_from_lines_that_judge_no_longer_is_not_kept(store: Store) -> None:
+    """Another one was accepted while it was fitted: it could name more than that one."""
+    assert store.propose_calibration(FIRST, fitted_from=None)
+    assert store.accept_calibration("one", 6)
+    late = replace(FIRST, calibration_id="late", created_at=7)
+    assert not store.propose_calibration(late, fitted_from=None)
+    assert [each.calibration_id for each in store.calibrations()] == ["one"]
+    assert store.propose_calibration(late, fitted_from="one")
