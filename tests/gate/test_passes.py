@@ -83,6 +83,30 @@ def test_a_loss_among_changed_answers_is_not_thinned_out() -> None:
     assert of(_report(before, after, 100).cells, "broken_generation").outcome == "inconclusive"
 
 
+def test_a_stage_that_seldom_applies_is_not_thinned_out() -> None:
+    """Sixty of 1,000 answers cite, and 18 of these break. In the others, which are as they were, there is no citation
+    to lose: they say nothing for the candidate."""
+    count, citing, lost = 1_000, 60, 18
+    rows = np.arange(count)
+
+    def side(name: str, broken: NDArray[np.bool_]) -> Population:
+        values = np.where(rows < citing, broken.astype(float), np.nan)
+        found = population(
+            {"broken_citation": values}, name=name,
+            states={"citation": ["" if np.isnan(value) else "broken" if value else "sound" for value in values]},
+        )  # fmt: skip
+        traces = tuple(Trace(frozenset({("c",)}), (("c",),), f"answer{' anew' * bool(wrong)}", ()) for wrong in broken)
+        return replace(found, traces=traces)
+
+    policy = Policy(rules=(default_rule("broken_citation"),))
+    before = side("b", np.zeros(count, dtype=np.bool_))
+    report = compare(before, side("c", rows < lost), policy, same_questions=True)
+    cell = of(report.cells, "broken_citation")
+    assert (report.decision, cell.n) == ("block", (citing, citing))
+    assert cell.difference == pytest.approx(lost / citing)
+    assert compare(before, replace(before, name="c"), policy, same_questions=True).decision == "pass"
+
+
 def test_more_that_is_not_known_leaves_it_undecided() -> None:
     """By policy; a third of the answers cannot be told any more."""
     after = np.where(np.arange(COUNT) % 3 == 0, np.nan, 0.0)

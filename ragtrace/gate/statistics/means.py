@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from ragtrace.gate._population import is_state
 from ragtrace.gate.statistics._shares import special
-from ragtrace.gate.types import Comparison, Population, Rule
+from ragtrace.gate.types import NOWHERE, Comparison, Population, Rule
 from ragtrace.types import Stage
 
 __all__ = [
@@ -110,10 +110,19 @@ class Rows:
             if same is not None and same.any():
                 is_estimate = is_state(rule.metric) or rule.stage in _OF_THE_ANSWER
                 two = np.where(same, one, two) if is_estimate else two
-                one, two = _counted(one, two, same, self.baseline.weights, rule)
+                one, two = _counted(one, two, same, self._applies(rule), self.baseline.weights, rule)
             undefined = np.isnan(one) | np.isnan(two)
             one, two = np.where(undefined, np.nan, one), np.where(undefined, np.nan, two)
         return one, two
+
+    def _applies(self, rule: Rule) -> NDArray[np.bool_]:
+        """The pairs in which the rule's stage applies, or its metric is known, on either side."""
+        found = np.zeros(len(self.baseline.places), dtype=np.bool_)
+        for side in (self.baseline, self.candidate):
+            states = side.population.states.get(rule.stage) if rule.stage is not None else None
+            found |= ~np.isnan(side.column(rule.metric))
+            found |= True if states is None else states[side.places] != NOWHERE
+        return found
 
     def within(self, segment: str) -> Rows:
         """The requests of a segment."""
@@ -178,14 +187,19 @@ def rows_of(comparison: Comparison) -> Rows:
     )
 
 
-def _counted(one: Floats, two: Floats, same: NDArray[np.bool_], weights: Floats, rule: Rule) -> tuple[Floats, Floats]:
+def _counted(
+    one: Floats, two: Floats, same: NDArray[np.bool_], applies: NDArray[np.bool_], weights: Floats, rule: Rule
+) -> tuple[Floats, Floats]:
     """Both columns, in which unchanged pairs without a value have the baseline's mean on both sides.
 
     They are as many as keep the share of changed pairs what it is among all pairs: were all of them counted, and few of
-    the changed ones judged, a loss would be thinned out.
+    the changed ones judged, a loss would be thinned out. For the same reason pairs in which the stage does not apply
+    count only where none of the others changed.
     """
     known = ~np.isnan(one) & ~np.isnan(two)
-    changed, judged = int((~same).sum()), int((~same & known).sum())
+    if (~same & applies).any():
+        same = same & applies
+    changed, judged = int((~same & applies).sum()), int((~same & known).sum())
     unjudged = np.flatnonzero(same & ~known)
     wanted = int(same.sum()) if not changed else int(same.sum()) * judged // changed
     filled = unjudged[: max(0, wanted - int((same & known).sum()))]
