@@ -7,14 +7,15 @@ where it found all that the baseline found, and in ranking where all of that pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.types import Candidate, PackedChunk, RequestRecord, Stage
+from ragtrace.coverage import find_citations, first_number, united
+from ragtrace.types import Candidate, PackedChunk, Packing, RequestRecord, Stage
 
 __all__ = ["MOST", "Trace", "trace_of", "unchanged"]
 
@@ -26,8 +27,9 @@ _Text = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What one request did. found, prompt: its chunks by their text, however they are called, the prompt's in order.
-    citations: those that the host reported. None: not recorded."""
+    """What one request did. found, prompt: its chunks by their text, however they are called, the prompt's in order,
+    of all that models of the request were given. citations: those that the host reported and those in the answer, with
+    what they name. None: not recorded."""
 
     found: frozenset[_Text] | None = None
     prompt: tuple[_Text, ...] | None = None
@@ -39,7 +41,7 @@ def trace_of(record: RequestRecord) -> Trace:
     """Of a record; of one that ended with an error nothing is known to be the same."""
     if record.status == "error":
         return Trace()
-    packing, generation = record.packing, record.generation
+    packing, generation = united(record).packing, record.generation
     found = [_text(candidate) for candidate in record.candidates]
     prompt = [_text(chunk) for chunk in packing.chunks] if packing is not None else []
     answer = None if generation is None else generation.answer_hash or generation.answer
@@ -47,8 +49,24 @@ def trace_of(record: RequestRecord) -> Trace:
         found=frozenset(text for text in found if text) if record.is_retrieved and all(found) else None,
         prompt=tuple(text for text in prompt if text) if packing is not None and all(prompt) else None,
         answer=answer,
-        citations=() if generation is None else tuple((one.marker, one.start) for one in generation.citations),
+        citations=tuple(_citations(record, packing)) if packing is not None else (),
     )
+
+
+def _citations(record: RequestRecord, packing: Packing) -> Iterator[object]:
+    """Each mark with the text that it names, or the name itself where the prompt holds none of that name. Of an answer
+    whose text is not stored, the number of the prompt's first chunk stands for the marks in it."""
+    generation = record.generation
+    if generation is None:
+        return
+    named = {chunk.chunk_id: _text(chunk) for chunk in packing.chunks}
+    first, marks = first_number(generation.prompt_template), generation.citations
+    if generation.answer is None:
+        yield first
+    else:
+        marks += find_citations(generation.answer, packing.chunks, record.candidates, first=first)
+    for mark in marks:
+        yield mark.marker, mark.start, mark.end, named.get(mark.chunk_id or "", mark.chunk_id)
 
 
 def _text(chunk: Candidate | PackedChunk) -> _Text | None:
