@@ -27,6 +27,7 @@ from ragtrace.exposure import (
     Reweighted,
     check_alpha,
     disparity,
+    holm,
     log_probability,
     propensity_weight,
     relevance,
@@ -512,18 +513,9 @@ def _p_values(values: _Floats) -> list[float]:
     return found
 
 
-def _holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted for being the smallest of many. Source: Holm (1979)."""
-    found, most = [1.0] * len(p_values), 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        most = max(most, min(1.0, p_values[place] * (len(p_values) - rank)))
-        found[place] = most
-    return found
-
-
 def _providers(draws: _Draws, names: Sequence[str]) -> tuple[ProviderExposure, ...]:
     excess = draws.excess()
-    adjusted = _holm(_p_values(excess)) if draws.size >= FEWEST_REQUESTS else [1.0] * len(names)
+    adjusted = holm(_p_values(excess)) if draws.size >= FEWEST_REQUESTS else [1.0] * len(names)
     columns = {
         "candidates": draws.part("candidates"),
         "exposed": draws.part("exposed"),
@@ -567,7 +559,7 @@ def _changes(now: _Draws, then: _Draws, names: Sequence[str]) -> tuple[Change, .
     deserved = now.part("deserved", "exposed_known") - then.part("deserved", "exposed_known")
     excess, attributed = now.excess() - then.excess(), now.part("used") - then.part("used")
     enough = min(now.size, then.size) >= FEWEST_REQUESTS
-    of_exposed, of_excess = _holm(_p_values(exposed)), _holm(_p_values(excess))
+    of_exposed, of_excess = holm(_p_values(exposed)), holm(_p_values(excess))
     found = [
         Change(
             name,

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ragtrace.errors import ConfigurationError
 from ragtrace.numeric import check_seed, real_array
 
-__all__ = ["Curve", "IntervalDifference", "disparity_curve", "interval_differences"]
+__all__ = ["Curve", "IntervalDifference", "disparity_curve", "holm", "interval_differences"]
 
 _INTERVALS: Final = 5
 _DRAWS: Final = 9_999  # sign flips, and bootstrap samples
@@ -128,11 +128,17 @@ def _sign_flip(gains: _Floats, chance: np.random.Generator) -> float:
 
 def _adjusted(differences: Sequence[IntervalDifference]) -> list[IntervalDifference]:
     """With Holm's correction over the intervals that were tested."""
-    tested = sorted(
-        ((each.p_value, place) for place, each in enumerate(differences) if each.p_value is not None),
-    )
-    found, most = list(differences), 0.0
-    for rank, (p_value, place) in enumerate(tested):
-        most = max(most, min(1.0, p_value * (len(tested) - rank)))
-        found[place] = replace(found[place], adjusted=most)
+    tested = [(place, each.p_value) for place, each in enumerate(differences) if each.p_value is not None]
+    found = list(differences)
+    for (place, _), adjusted in zip(tested, holm([p_value for _, p_value in tested]), strict=True):
+        found[place] = replace(found[place], adjusted=adjusted)
+    return found
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values adjusted for being the smallest of many, each at most 1. Source: Holm (1979)."""
+    found, most = [1.0] * len(p_values), 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        most = max(most, min(1.0, p_values[place] * (len(p_values) - rank)))
+        found[place] = most
     return found
