@@ -3,7 +3,8 @@
 A canary seldom gets the mix of requests that the rest gets, and a harder mix looks like a worse version. So the
 candidate's requests are weighted to the baseline's shares of segments (direct standardization): over all requests, the
 difference is then the mean over segments of the differences within each, by the baseline's mix. A segment that one side
-has next to nothing of cannot be standardized: it is left out and named. Intervals take the weights as they are, which
+has next to nothing of cannot be standardized: it is left out and named, and where such segments hold much of the
+baseline's traffic the candidate cannot pass. Intervals take the weights as they are, which
 counts the differences among segments as noise, so that they are rather too wide than too narrow.
 Source: Fleiss, Levin and Paik (2003), "Statistical Methods for Rates and Proportions", chapter 19.
 """
@@ -20,13 +21,15 @@ from numpy.typing import NDArray
 
 from ragtrace.errors import ConfigurationError, InputError
 from ragtrace.gate.question_pairs import with_questions
+from ragtrace.gate.reports.content import MOST_LEFT_OUT, share_left_out
+from ragtrace.gate.reports.sentences import headline, next_steps
 from ragtrace.gate.runs import compare, load_sides
 from ragtrace.gate.selection import parse
 from ragtrace.gate.types import GateReport, Policy, Population, SegmentMix
 from ragtrace.times import written_time
 from ragtrace.triage.rendering import percent
 
-__all__ = ["judge_live", "live_selection", "standardize"]
+__all__ = ["compare_live", "judge_live", "live_selection", "standardize"]
 
 _FEWEST: Final = 10  # requests of each side, below which a segment cannot be standardized
 _HEAVY: Final = 10.0  # a factor from which on a few requests carry a segment
@@ -52,11 +55,25 @@ def judge_live(
         for option, given in (("--baseline", baseline), ("--candidate", candidate))
     ]
     selections = [parse("--baseline", texts[0]), parse("--candidate", texts[1])]
-    loaded = load_sides(selections, policy, store, service)
-    before, after, mix = standardize(*loaded.populations)
+    before, after = load_sides(selections, policy, store, service).populations
+    return with_questions(compare_live(before, after, policy, service=service), store)
+
+
+def compare_live(
+    baseline: Population, candidate: Population, policy: Policy, *, service: str | None = None
+) -> GateReport:
+    """Judge a candidate in the segments that both sides share. Where those that are left out hold too much of the
+    baseline's traffic, nothing passes.
+
+    Raises: ConfigurationError, InputError.
+    """
+    before, after, mix = standardize(baseline, candidate)
     report = compare(before, after, msgspec.structs.replace(policy, pairing="unpaired"), service=service)
-    warnings = (*report.warnings, *_remarks(mix))
-    return with_questions(msgspec.structs.replace(report, mix=mix, warnings=warnings), store)
+    report = msgspec.structs.replace(report, mix=mix, warnings=(*report.warnings, *_remarks(mix)))
+    if report.decision == "block" or share_left_out(report) <= MOST_LEFT_OUT:
+        return report
+    report = msgspec.structs.replace(report, decision="undecided")
+    return msgspec.structs.replace(report, headline=headline(report), next_steps=next_steps(report))
 
 
 def live_selection(option: str, versions: str, service: str, since: int, until: int) -> str:

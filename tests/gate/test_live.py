@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ragtrace.errors import ConfigurationError, InputError
-from ragtrace.gate.live import live_selection, standardize
+from ragtrace.gate.live import compare_live, live_selection, standardize
 from ragtrace.gate.reports import Format, render
 from ragtrace.gate.runs import compare
 from ragtrace.gate.statistics.estimates import CellEstimate, estimate
@@ -89,6 +90,26 @@ def test_a_segment_of_one_side_is_left_out() -> None:
     assert weights["a"] / weights["b"] == pytest.approx(2)
     with pytest.raises(InputError, match="no segment in common"):
         standardize(before, _named(["z"] * 50, "after"))
+
+
+@pytest.mark.parametrize(("elsewhere", "decision"), [(2_000, "undecided"), (50, "pass")])
+def test_most_of_the_traffic_must_be_compared(elsewhere: int, decision: str) -> None:
+    """A candidate that hardly got requests of a segment tells nothing of it: where that holds more than a tenth of the
+    baseline's requests, the rest is not enough to go out."""
+    before = _named(["a"] * 500 + ["b <i>"] * elsewhere, "before")
+    after = population(
+        {RULE.metric: np.repeat([0.0, 1.0], [500, 9])}, name="after", segments=["a"] * 500 + ["b <i>"] * 9
+    )
+    report = compare_live(before, after, POLICY)
+    assert (report.decision, report.paired) == (decision, False)
+    assert any("left out: b <i>" in each for each in report.warnings)
+    if decision == "undecided":
+        assert report.headline.startswith("Undecided: what was compared did not get worse")
+        assert "80 % of the baseline's requests are in segments" in report.headline
+        assert any("b <i>" in each for each in report.next_steps)
+        assert not any("may go out" in each for each in report.next_steps)
+    worse = replace(after, scores={RULE.metric: np.ones(509)})
+    assert compare_live(before, worse, POLICY).decision == "block"
 
 
 def test_what_is_asked_for() -> None:

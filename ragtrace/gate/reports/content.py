@@ -16,6 +16,7 @@ from ragtrace.registry.instruments import STAGES
 from ragtrace.triage.rendering import plain
 
 __all__ = [
+    "MOST_LEFT_OUT",
     "RESULTS",
     "Result",
     "Section",
@@ -38,6 +39,7 @@ __all__ = [
     "probability",
     "result",
     "sections",
+    "share_left_out",
     "short_name",
     "signed",
     "stays_open",
@@ -60,6 +62,8 @@ _ORDER: Final = {stage.name: place for place, stage in enumerate(STAGES)}
 _OWNERS: Final = {stage.name: stage.owner for stage in STAGES}
 _FAILED: Final = 16
 _OPEN: Final = 3
+MOST_LEFT_OUT: Final = 0.1
+"""The share of the baseline's live traffic that may go without comparison in a candidate that passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +165,11 @@ def stays_open(cell: Cell, policy: Policy) -> bool:
     if cell.family == "segments":
         return cell.outcome == "inconclusive" and policy.on_inconclusive_segment == "block"
     return cell.outcome in ("inconclusive", "not_enough_data") and policy.on_inconclusive == "block"
+
+
+def share_left_out(report: GateReport) -> float:
+    """The share of the baseline's live traffic that was not compared, since its segments were left out."""
+    return sum(each.baseline for each in report.mix if each.factor is None)
 
 
 def is_missing(cell: Cell) -> bool:

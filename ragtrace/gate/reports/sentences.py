@@ -134,7 +134,7 @@ def _undecided(report: GateReport) -> str:
         lead = max(doubts, key=harm_in_margins)
         return f"{cell_sentence(lead, report)}, and what is not judged may be broken"
     if not open_:
-        return _missing_data(report) or "nothing could be judged"
+        return _missing_data(report) or _left_out(report) or "nothing could be judged"
     if not unclear:
         names = list(dict.fromkeys(content.metric_name(cell.metric) for cell in open_))
         fewest = min(open_, key=lambda cell: min(cell.n))
@@ -149,6 +149,24 @@ def _undecided(report: GateReport) -> str:
     doubt = "and what is not judged may be broken" if lead.unjudged is not None else "which may be harm or chance"
     rest = "" if lead.unjudged is not None else f"; {_more(lead, report)}"
     return f"{cell_sentence(lead, report)}{where}, {doubt}{rest}{others if more else ''}"
+
+
+def _left_out(report: GateReport) -> str:
+    """How much of the baseline's traffic the candidate was not held against; "" where that is little."""
+    share = content.share_left_out(report)
+    if share <= content.MOST_LEFT_OUT:
+        return ""
+    return (
+        f"what was compared did not get worse, but {percent(share)} of the baseline's requests are in segments of "
+        f"which a side has too few requests ({_names_left_out(report)})"
+    )
+
+
+def _names_left_out(report: GateReport) -> str:
+    """The segments that were left out, those with the most traffic first."""
+    found = sorted((each for each in report.mix if each.factor is None), key=lambda each: -each.baseline)
+    names = [content.label(each.segment) for each in found[:_NAMED] if each.baseline]
+    return ", ".join(names) + (" ..." if len(found) > _NAMED else "")
 
 
 def _passed(report: GateReport) -> str:
@@ -222,6 +240,11 @@ def _steps(report: GateReport) -> Iterator[str]:
     if report.decision != "block":
         yield from _enlarge(open_, report)
         yield from _ask_more([cell for cell in overall if cell.outcome == "not_enough_data"], report)
+    if report.decision == "undecided" and content.share_left_out(report) > content.MOST_LEFT_OUT:
+        yield (
+            f"Let the candidate answer requests of {_names_left_out(report)} as well, or give a longer window by "
+            "--since; then run the gate again."
+        )
     if report.decision == "pass":
         open_parts = [cell for cell in report.cells if cell.segment and not is_hint(cell.metric)]
         blocking = [cell for cell in open_parts if cell.action == "block" and cell.segment not in report.small]
