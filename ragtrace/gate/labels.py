@@ -9,7 +9,7 @@ of the verdict on a stage; what nobody labeled stays as it was judged.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final
@@ -19,6 +19,7 @@ import numpy as np
 
 from ragtrace.errors import InputError
 from ragtrace.gate._population import METRICS, compared, state_metrics
+from ragtrace.gate._sizes import OTHER
 from ragtrace.gate.question_pairs import with_questions
 from ragtrace.gate.reports.content import stays_open
 from ragtrace.gate.runs import compare, load_sides
@@ -78,17 +79,18 @@ def find_task(report: GateReport, store: str | None) -> LabelTask:
     stages = tuple(stage for stage in _NAMES if any(cell.stage == stage for cell in told))
     chosen: dict[tuple[str, str], int] = {}
     for cell in told:
-        for pair, rank in _differing(comparison, cell.stage or "retrieval", cell.segment, cell.unjudged is not None):
+        within = None if cell.segment is None else report.small if cell.segment == OTHER else (cell.segment,)
+        for pair, rank in _differing(comparison, cell.stage or "retrieval", within, cell.unjudged is not None):
             chosen[pair] = min(rank, chosen.get(pair, rank))
     pairs = sorted(chosen, key=lambda pair: (chosen[pair], _number(pair[0])))
     return LabelTask(report, comparison, stages, tuple(pairs))  # type: ignore[arg-type]  # the registry's stages
 
 
 def _differing(
-    comparison: Comparison, stage: Stage, segment: str | None, unjudged_first: bool
+    comparison: Comparison, stage: Stage, segments: Collection[str] | None, unjudged_first: bool
 ) -> Iterable[tuple[tuple[str, str], int]]:
     """Pairs whose states differ, with their rank: those that flipped in either direction, and those of which one side
-    is judged."""
+    is judged. segments: of these alone; None: of all."""
     before, after = comparison.baseline, comparison.candidate
     same = comparison.unchanged.get(stage)
     for at, (one, two) in enumerate(comparison.pairs.tolist() if comparison.pairs is not None else ()):
@@ -96,7 +98,8 @@ def _differing(
             continue
         states = int(before.states[stage][one]), int(after.states[stage][two])
         judged = sum(state in (_SOUND, _BROKEN) for state in states)
-        if states[0] != states[1] and judged and NOWHERE not in states and segment in (None, before.segments[one]):
+        inside = segments is None or before.segments[one] in segments
+        if states[0] != states[1] and judged and NOWHERE not in states and inside:
             flipped = judged == 2
             yield (before.request_ids[one], after.request_ids[two]), int(flipped == unjudged_first)
 
@@ -131,7 +134,13 @@ def decide_with_labels(task: LabelTask, labels: Sequence[RequestLabel], store: s
         f"{use.requests:,} requests were judged by people ({', '.join(use.labelers)}); {use.changed:,} verdicts on a "
         f"stage were others; {use.waiting:,} questions whose verdicts differ are not labeled"
     )
-    found = msgspec.structs.replace(found, labels=use, warnings=(*found.warnings, warning))
+    warnings = [*found.warnings, warning]
+    if old.anchor is not None:
+        warnings.append(
+            f"the anchor {old.anchor.anchor.name} was not held against the candidate again: run {old.run_id[:12]} says "
+            "what was lost since it"
+        )
+    found = msgspec.structs.replace(found, labels=use, warnings=tuple(warnings))
     return with_questions(found, store)
 
 

@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 
 from ragtrace.cli import app
 from ragtrace.errors import InputError
+from ragtrace.gate._sizes import OTHER
 from ragtrace.gate.labels import LabelTask, decide_with_labels, find_task
 from ragtrace.gate.runs import run, save
-from ragtrace.gate.types import GateReport, Policy, Rule
+from ragtrace.gate.types import AnchorResult, GateReport, Policy, Rule
 from ragtrace.store import Finished, RequestLabel, Store
 from tests.gate.asked import judged
 
@@ -134,6 +135,32 @@ def test_what_no_label_decides(undecided: Undecided) -> None:
     cells = tuple(msgspec.structs.replace(each, outcome="inconclusive") for each in report.cells)
     with pytest.raises(InputError, match="no label can decide"):
         find_task(msgspec.structs.replace(report, decision="undecided", cells=cells), undecided.url)
+
+
+def test_small_segments_are_asked_about_together(undecided: Undecided) -> None:
+    """Where they are open as one, the questions of each of them are to be labeled, and no others."""
+    [cell] = [each for each in undecided.report.cells if each.segment is None]
+    other = msgspec.structs.replace(cell, segment=OTHER, family="segments")
+    policy = msgspec.structs.replace(undecided.report.policy, on_inconclusive_segment="block")
+    report = msgspec.structs.replace(undecided.report, policy=policy, cells=(other,))
+    [segment] = {record.segment for record in undecided.store.get_records(["a000", "b000"]).values()}
+    small = msgspec.structs.replace(report, small=("elsewhere", segment))
+    assert len(find_task(small, undecided.url).pairs) == LOST + WON
+    assert find_task(msgspec.structs.replace(report, small=("elsewhere",)), undecided.url).pairs == ()
+
+
+def test_an_anchor_is_not_forgotten(undecided: Undecided) -> None:
+    """The run that is decided anew says that it was not held against the anchor."""
+    old = undecided.report
+    anchor = AnchorResult(
+        anchor=msgspec.structs.replace(old.baseline, name="replay:v1"),
+        paired=True, pairs=COUNT, decision="block", blocks=True, worse=(),
+    )  # fmt: skip
+    undecided.report = msgspec.structs.replace(old, anchor=anchor)
+    undecided.said(each for pair in undecided.task.pairs for each in pair)
+    [told] = [each for each in undecided.decided().warnings if "anchor" in each]
+    assert "replay:v1" in told
+    assert old.run_id[:12] in told
 
 
 def test_a_conversation_decides(undecided: Undecided) -> None:
