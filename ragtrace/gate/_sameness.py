@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.coverage import find_citations, first_number, united
-from ragtrace.types import Candidate, PackedChunk, Packing, RequestRecord, Stage
+from ragtrace.types import Candidate, PackedChunk, Packing, RequestRecord, Stage, content_hash
 
-__all__ = ["MOST", "Trace", "trace_of", "unchanged"]
+__all__ = ["MOST", "Trace", "text_key", "trace_of", "unchanged"]
 
 MOST: Final = 2_000
 """Requests of a side up to which their records are read and compared: of more, a few alike tell nothing new."""
@@ -69,9 +69,14 @@ def _citations(record: RequestRecord, packing: Packing) -> Iterator[object]:
         yield mark.marker, mark.start, mark.end, named.get(mark.chunk_id or "", mark.chunk_id)
 
 
+def text_key(chunk: Candidate | PackedChunk) -> str | None:
+    """What stands for a chunk's text, whether it is stored or its hash alone; None where neither is."""
+    return chunk.content_hash or (None if chunk.text is None else content_hash(chunk.text))
+
+
 def _text(chunk: Candidate | PackedChunk) -> _Text | None:
     """The chunk's text or its hash, with the part of it that was given; None where it was not recorded."""
-    text = chunk.content_hash or chunk.text
+    text = text_key(chunk)
     if text is None:
         return None
     if isinstance(chunk, PackedChunk):

@@ -16,6 +16,7 @@ from ragtrace.coverage import united
 from ragtrace.errors import RagtraceError
 from ragtrace.export.evidence_path import claim_views
 from ragtrace.gate import _files as files
+from ragtrace.gate._sameness import text_key
 from ragtrace.gate.selection import Selection, parse
 from ragtrace.gate.types import (
     AnswerSide,
@@ -160,9 +161,25 @@ def _prompt_change(before: RequestRecord, after: RequestRecord) -> PromptChange:
     return PromptChange(
         added=tuple(chunk for chunk in new if chunk not in old),
         removed=tuple(chunk for chunk in old if chunk not in new),
+        rewritten=_rewritten(before, after),
         reordered=common != [chunk for chunk in new if chunk in old],
         template=None if one is None or two is None else _frame(one, same) != _frame(two, same),
     )
+
+
+def _rewritten(before: RequestRecord, after: RequestRecord) -> tuple[str, ...]:
+    """The chunks of both prompts that hold another text under the same id, as far as texts or hashes tell."""
+    old, new = _contents(before), _contents(after)
+    return tuple(chunk for chunk, parts in old.items() if chunk in new and parts and new[chunk] not in ((), parts))
+
+
+def _contents(record: RequestRecord) -> dict[str, tuple[str, ...]]:
+    """What stands for the text of each chunk of the prompt, part by part; () where that is not known of all of it."""
+    packing, keys = united(record).packing or Packing(), {each.chunk_id: text_key(each) for each in record.candidates}
+    parts: dict[str, list[str | None]] = {}
+    for chunk in packing.chunks:
+        parts.setdefault(chunk.chunk_id, []).append(text_key(chunk) or keys.get(chunk.chunk_id))
+    return {chunk: tuple(key for key in found if key) if all(found) else () for chunk, found in parts.items()}
 
 
 def _frame(template: str, same_chunks: bool) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ __all__ = ["CHANGES", "Change", "DiffSide", "ReplayDiff", "diff_replays"]
 
 Change: TypeAlias = Literal["worse", "better", "answer", "evidence", "prompt"]
 """Of a question: a stage broke, a stage was mended, the answer is another, needed chunks were lost or gained, the
-prompt holds other chunks, another order or another template."""
+prompt holds other chunks, other texts of them, another order or another template."""
 
 CHANGES: Final[tuple[Change, ...]] = get_args(Change)
 _PAGE: Final = 200
@@ -40,7 +40,8 @@ class DiffSide(msgspec.Struct, frozen=True, kw_only=True):
 
 class ReplayDiff(msgspec.Struct, frozen=True, kw_only=True):
     """What two replays have in common. questions: on both sides; missing: of these, whose record is gone. same: answer,
-    evidence and prompt are alike. changed: how many questions changed in which way. listed: the questions asked for,
+    evidence and prompt are alike; unknown: nothing is known to differ, and answers are stored of neither text nor hash.
+    changed: how many questions changed in which way. listed: the questions asked for,
     the worst first; left_out: how many more there are."""
 
     baseline: DiffSide
@@ -49,6 +50,7 @@ class ReplayDiff(msgspec.Struct, frozen=True, kw_only=True):
     questions: int
     missing: int
     same: int
+    unknown: int
     changed: dict[Change, int]
     listed: tuple[QuestionPair, ...]
     left_out: int
@@ -103,7 +105,8 @@ def diff_replays(
         versions=version_changes(both.baseline, both.candidate),
         questions=len(ids),
         missing=len(ids) - len(pairs),
-        same=sum(not kinds for _, kinds in pairs),
+        same=sum(not kinds and pair.same_answer is not None for pair, kinds in pairs),
+        unknown=sum(not kinds and pair.same_answer is None for pair, kinds in pairs),
         changed={kind: counts[kind] for kind in CHANGES},
         listed=tuple(wanted[:limit]),
         left_out=max(0, len(wanted) - limit),
@@ -126,7 +129,7 @@ def _changes(pair: QuestionPair) -> set[Change]:
         "better": pair.recovered,
         "answer": pair.same_answer is False,
         "evidence": pair.lost or pair.gained,
-        "prompt": prompt.added or prompt.removed or prompt.reordered or prompt.template,
+        "prompt": prompt.added or prompt.removed or prompt.rewritten or prompt.reordered or prompt.template,
     }
     return {kind for kind, is_so in known.items() if is_so}
 

@@ -348,11 +348,12 @@ class LostEvidence(_Strict, frozen=True, kw_only=True):
 
 
 class PromptChange(_Strict, frozen=True, kw_only=True):
-    """What became of the prompt: chunk ids that came and went, whether those of both stand in another order, and
-    whether the template is another (None: not stored on both sides)."""
+    """What became of the prompt: chunk ids that came and went, those whose text is another on both sides, whether
+    those of both stand in another order, and whether the template is another (None: not stored on both sides)."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    rewritten: tuple[str, ...] = ()
     reordered: bool = False
     template: bool | None = None
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import msgspec
 
 from ragtrace.gate.policy import default_rule
-from ragtrace.gate.question_pairs import question_pair, with_questions, word_changes
+from ragtrace.gate.question_pairs import Judged, question_pair, with_questions, word_changes
+from ragtrace.gate.reports.questions import prompt_words
 from ragtrace.gate.runs import read_report, run, save
 from ragtrace.gate.types import Policy
 from ragtrace.store import Finished, Store
-from ragtrace.types import LostChunk
+from ragtrace.types import LostChunk, PackedChunk, Packing, PackRun, content_hash
 from tests.gate.asked import judged, written
 
 COUNT = 80
@@ -66,6 +67,25 @@ def test_what_became_of_the_prompt() -> None:
     assert question_pair(judged("a", template=two), judged("b", packed=("c1",), template=one)).prompt.template is False
     stern = one.replace("Use", "Use only")
     assert question_pair(judged("a", template=two), judged("b", packed=("c1",), template=stern)).prompt.template is True
+
+
+def test_the_same_chunk_with_another_text() -> None:
+    """By hashes where texts are not stored, and by either against the other; what is not known is no change."""
+
+    def stored(name: str, text: str | None, key: str | None = None) -> Judged:
+        record, analysis = judged(name)
+        chunk = PackedChunk(chunk_id="c1", position=0, text=text, content_hash=key)
+        packed = PackRun(packing=Packing(chunks=(chunk,)))
+        return msgspec.structs.replace(record, stages=(packed, record.stages[-1])), analysis
+
+    texts = stored("a", "old"), stored("b", "new")
+    hashes = stored("a", None, content_hash("old")), stored("b", None, content_hash("new"))
+    for before, after in ((texts[0], texts[1]), (hashes[0], hashes[1]), (texts[0], hashes[1])):
+        pair = question_pair(before, after)
+        assert pair.prompt.rewritten == ("c1",)
+        assert prompt_words(pair) == "1 chunk with another text (c1)"
+    assert question_pair(texts[0], hashes[0]).prompt.rewritten == ()
+    assert question_pair(texts[0], stored("b", None)).prompt.rewritten == ()
 
 
 def test_texts_that_are_not_kept() -> None:

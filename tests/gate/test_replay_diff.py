@@ -50,6 +50,17 @@ def test_what_is_asked_for(sides: tuple[str, str]) -> None:
     assert (_listed(first), first.left_out) == (["broken <b>?"], 2)
 
 
+def test_what_is_not_stored_is_not_called_the_same(tmp_path: Path) -> None:
+    """Without the answers nobody can say that nothing changed."""
+    one, two = (
+        written(tmp_path / f"{side}.jsonl", judged(f"{side}0", None), judged(f"{side}1", question="else?"))
+        for side in "ab"
+    )
+    diff = diff_replays(one, two)
+    assert (diff.questions, diff.same, diff.unknown) == (2, 1, 1)
+    assert "1 are the same in all of this, of 1 it is not stored" in diff_markdown(diff)
+
+
 def test_nothing_in_common(sides: tuple[str, str], tmp_path: Path) -> None:
     """An error names both."""
     other = written(tmp_path / "c.jsonl", judged("c", question="else?"))

@@ -114,6 +114,8 @@ def prompt_words(pair: QuestionPair) -> str:
         parts.append(f"{_number(change.removed)} left it ({_chunks(change.removed)})")
     if change.added:
         parts.append(f"{_number(change.added)} came ({_chunks(change.added)})")
+    if change.rewritten:
+        parts.append(f"{_number(change.rewritten)} with another text ({_chunks(change.rewritten)})")
     if change.reordered:
         parts.append("in another order")
     if change.template:
