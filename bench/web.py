@@ -142,9 +142,11 @@ def measure(url: str, size: int) -> None:
             assert found is not None
             return request_view(found, store.get_analysis(name))
 
+        viewer = Everybody().viewer("")
+        assert viewer is not None
         data: dict[str, Callable[[], Any]] = {
-            "overview, a day": lambda: overview(store, "bench", "24h", None),
-            "overview, everything": lambda: overview(store, "bench", "all", None),
+            "overview, a day": lambda: overview(store, "bench", "24h", viewer),
+            "overview, everything": lambda: overview(store, "bench", "all", viewer),
             "requests": listed,
             "requests, stage": lambda: listed(stage="generation"),
             "requests, nothing found": lambda: listed(verdict="error"),
