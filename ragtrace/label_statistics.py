@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.wilson import ONE_SIDED_95, effective_size, wilson
+from ragtrace.wilson import ONE_SIDED_95, TWO_SIDED_95, effective_size, wilson
 
 __all__ = [
     "FEWEST_LABELS",
@@ -34,7 +34,6 @@ __all__ = [
 FEWEST_LABELS: Final = 100
 """Below so many labels no rate is corrected: its interval would not hold."""
 
-_TWO_SIDED_95: Final = 1.959963984540054
 _RARE: Final = 3.0  # counts up to which Wilson's nearer bound is too near
 _ENOUGH: Final = 50.0  # labels from which on rare ones are as good as Poisson's
 _STEPS: Final = 60  # halvings of a bisection
@@ -165,7 +164,7 @@ def _interval(cells: Sequence[_Cell], population: float, times: float) -> tuple[
     """The ends of the interval if each cell had so many times its labels."""
     rate = sum(cell.share * cell.rate for cell in cells)
     between = sum(cell.share * (cell.rate - rate) ** 2 for cell in cells) / population
-    below = above = _TWO_SIDED_95**2 * between
+    below = above = TWO_SIDED_95**2 * between
     for cell in cells:
         low, high = _bounds(cell.rate, cell.size * times)
         below += (cell.share * (cell.rate - low)) ** 2
@@ -174,7 +173,7 @@ def _interval(cells: Sequence[_Cell], population: float, times: float) -> tuple[
 
 
 def _bounds(rate: float, size: float) -> tuple[float, float]:
-    low, high = wilson(rate * size, size, _TWO_SIDED_95)
+    low, high = wilson(rate * size, size, TWO_SIDED_95)
     if size > _ENOUGH:
         if 0 < rate * size <= _RARE:
             low = min(low, _poisson_bound(rate * size) / size)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from math import sqrt
 from typing import Final
 
-__all__ = ["ONE_SIDED_95", "effective_size", "wilson"]
+__all__ = ["ONE_SIDED_95", "TWO_SIDED_95", "effective_size", "wilson"]
 
 ONE_SIDED_95: Final = 1.645
+TWO_SIDED_95: Final = 1.959963984540054
 
 
 def wilson(part: float, whole: float, z: float = ONE_SIDED_95) -> tuple[float, float]:

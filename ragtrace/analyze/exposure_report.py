@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import erfc, sqrt
-from typing import Final, Literal, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +27,13 @@ from ragtrace.exposure import (
     Reweighted,
     check_alpha,
     disparity,
-    holm,
     log_probability,
     propensity_weight,
     relevance,
     reweighted_mean,
     target_exposure,
 )
+from ragtrace.multiplicity import holm
 from ragtrace.numeric import check_seed
 from ragtrace.store import ATTRIBUTION, Store
 from ragtrace.types import Analysis, Candidate, RequestRecord
@@ -284,6 +284,14 @@ def exposure_report(
     )
 
 
+class _Stored(NamedTuple):
+    """A request with what was computed of it; explained: where Shapley values are asked for."""
+
+    record: RequestRecord
+    analysis: Analysis | None
+    explained: Analysis | None
+
+
 @dataclass(slots=True)
 class _Reader:
     """Reads windows of a service."""
@@ -301,20 +309,24 @@ class _Reader:
         rows, _ = self.store.sample(self.service, self.segment, since, until, (), self.limit)
         weights = {row.request_id: sampling_weight(row.head_probability) for row in rows}
         found = _Window()
-        for done, (request_id, record) in enumerate(self._records(list(weights)), 1):
-            self._add(found, record, weights[request_id], alpha)
+        for done, stored in enumerate(self._stored(list(weights)), 1):
+            self._add(found, stored, weights[stored.record.request_id], alpha)
             if self.on_progress is not None:
                 self.on_progress(done, len(weights))
         return found
 
-    def _records(self, ids: Sequence[str]) -> Iterator[tuple[str, RequestRecord]]:
+    def _stored(self, ids: Sequence[str]) -> Iterator[_Stored]:
         for start in range(0, len(ids), _PAGE):
             page = ids[start : start + _PAGE]
-            records = self.store.get_records(page)
-            yield from ((each, records[each]) for each in page if each in records)
+            records, analyses = self.store.get_records(page), self.store.get_analyses(page)
+            explained = self.store.get_analyses(page, ATTRIBUTION) if self.used_by == "shapley" else {}
+            for request_id in page:
+                if request_id in records:
+                    yield _Stored(records[request_id], analyses.get(request_id), explained.get(request_id))
 
-    def _add(self, window: _Window, record: RequestRecord, weight: float, alpha: float | None) -> None:
+    def _add(self, window: _Window, stored: _Stored, weight: float, alpha: float | None) -> None:
         """Count one request, or why it counts nowhere."""
+        record, analysis = stored.record, stored.analysis
         candidates = record.candidates
         if record.packing is None:
             window.left_out["what stood in the prompt is not known"] += 1
@@ -323,9 +335,8 @@ class _Reader:
         if not record.is_retrieved or not packed:
             window.left_out["no candidate is in the prompt" if record.is_retrieved else "candidates are not known"] += 1
             return
-        analysis = self.store.get_analysis(record.request_id)
         useful = self._useful(analysis, candidates)
-        used = self._used(record, analysis)
+        used = self._used(stored)
         window.useful_by.update([analysis.reference] if analysis is not None and useful is not None else [])
         window.used_requests += used is not None
         window.weights.append(weight)
@@ -339,16 +350,16 @@ class _Reader:
         known = set(analysis.reference_chunks)
         return [each.chunk_id in known for each in candidates]
 
-    def _used(self, record: RequestRecord, analysis: Analysis | None) -> tuple[set[str], set[str]] | None:
+    def _used(self, stored: _Stored) -> tuple[set[str], set[str]] | None:
         """Which documents the answer rests on, and which it contradicts; None where that is not known."""
         if self.used_by == "shapley":
-            explained = self.store.get_analysis(record.request_id, ATTRIBUTION)
+            explained = stored.explained
             shares = explained.explanation.generator if explained and explained.explanation else None
             if shares is None or shares.players != "documents":
                 return None
             pairs = zip(shares.chunk_ids, shares.shares, shares.share_errors, strict=True)
             return {chunk_id for chunk_id, share, error in pairs if share > _SURE * (error or 0.0)}, set()
-        claims = [claim for claim in analysis.claims if claim.factual] if analysis is not None else []
+        claims = [claim for claim in stored.analysis.claims if claim.factual] if stored.analysis is not None else []
         if not claims:
             return None
         against = {chunk for claim in claims for chunk, value in claim.contradictions.items() if value >= SUPPORTED}

@@ -17,6 +17,7 @@ from ragtrace.coverage.text import sentences
 from ragtrace.coverage.verifier import RelevanceJudge
 from ragtrace.errors import ConfigurationError
 from ragtrace.grading import (
+    ACTIONS,
     Action,
     ActionOutcome,
     FittedThreshold,
@@ -33,11 +34,10 @@ from ragtrace.grading import (
 )
 from ragtrace.store import Sampled, Store, outcome_of
 from ragtrace.types import RequestRecord
-from ragtrace.wilson import wilson
+from ragtrace.wilson import TWO_SIDED_95, wilson
 
 __all__ = ["ActionShare", "GradeReport", "GradedCandidate", "RequestGrades", "grade_report", "grade_request"]
 
-_TWO_SIDED_95: Final = 1.959963984540054
 _PAGE: Final = 20  # records at a time: they come with their texts
 
 
@@ -236,7 +236,6 @@ def _shares(actions: Sequence[Action], segments: Sequence[str]) -> list[ActionSh
     sizes, found = Counter(segments), []
     counts = Counter(zip(segments, actions, strict=True))
     for (segment, action), count in counts.items():
-        low, high = wilson(count, sizes[segment], _TWO_SIDED_95)
+        low, high = wilson(count, sizes[segment], TWO_SIDED_95)
         found.append(ActionShare(segment, action, count, count / sizes[segment], low, high))
-    order: tuple[Action, ...] = ("CORRECT", "AMBIGUOUS", "INCORRECT")
-    return sorted(found, key=lambda each: (-sizes[each.segment], each.segment, order.index(each.action)))
+    return sorted(found, key=lambda each: (-sizes[each.segment], each.segment, ACTIONS.index(each.action)))

@@ -24,7 +24,7 @@ from ragtrace.exposure._plackett_luce import (
     seed_of,
 )
 from ragtrace.exposure._propensity import FEWEST_EFFECTIVE, Reweighted, propensity_weight, reweighted_mean
-from ragtrace.exposure._tradeoff import Curve, IntervalDifference, disparity_curve, holm, interval_differences
+from ragtrace.exposure._tradeoff import Curve, IntervalDifference, disparity_curve, interval_differences
 
 __all__ = [
     "FEWEST_EFFECTIVE",
@@ -41,7 +41,6 @@ __all__ = [
     "expected_utility",
     "exposure",
     "group_sums",
-    "holm",
     "inclusion_probabilities",
     "interval_differences",
     "log_probability",

@@ -20,13 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 from ragtrace.errors import ConfigurationError
 from ragtrace.exposure._plackett_luce import log_probability
 from ragtrace.numeric import real_array
+from ragtrace.wilson import TWO_SIDED_95
 
 __all__ = ["FEWEST_EFFECTIVE", "Reweighted", "propensity_weight", "reweighted_mean"]
 
 FEWEST_EFFECTIVE: Final = 50.0
 """Below this effective number of requests nothing is said of another alpha."""
 
-_TWO_SIDED_95: Final = 1.959963984540054
 _LARGEST_LOG: Final = 700.0  # exp of more is no number
 
 
@@ -85,7 +85,7 @@ def reweighted_mean(values: ArrayLike, weights: ArrayLike) -> Reweighted:
         return Reweighted(None, None, None, effective, reason)
     terms = factors * numbers
     mean = float(terms.mean())
-    reach = _TWO_SIDED_95 * float(terms.std(ddof=1)) / sqrt(len(terms))
+    reach = TWO_SIDED_95 * float(terms.std(ddof=1)) / sqrt(len(terms))
     return Reweighted(mean, mean - reach, mean + reach, effective)
 
 

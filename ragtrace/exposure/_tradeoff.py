@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ragtrace.errors import ConfigurationError
+from ragtrace.multiplicity import holm
 from ragtrace.numeric import check_seed, real_array
 
-__all__ = ["Curve", "IntervalDifference", "disparity_curve", "holm", "interval_differences"]
+__all__ = ["Curve", "IntervalDifference", "disparity_curve", "interval_differences"]
 
 _INTERVALS: Final = 5
 _DRAWS: Final = 9_999  # sign flips, and bootstrap samples
@@ -132,13 +133,4 @@ def _adjusted(differences: Sequence[IntervalDifference]) -> list[IntervalDiffere
     found = list(differences)
     for (place, _), adjusted in zip(tested, holm([p_value for _, p_value in tested]), strict=True):
         found[place] = replace(found[place], adjusted=adjusted)
-    return found
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values adjusted for being the smallest of many, each at most 1. Source: Holm (1979)."""
-    found, most = [1.0] * len(p_values), 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        most = max(most, min(1.0, p_values[place] * (len(p_values) - rank)))
-        found[place] = most
     return found

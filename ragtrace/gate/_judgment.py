@@ -26,6 +26,7 @@ from ragtrace.gate.statistics.estimates import (
 )
 from ragtrace.gate.statistics.means import Floats, Rows, Sample, rows_of, side_of
 from ragtrace.gate.types import Action, Cell, Comparison, Decision, Family, Outcome, Policy, Rule
+from ragtrace.multiplicity import holm
 from ragtrace.registry.instruments import STAGES
 from ragtrace.types import Stage
 from ragtrace.wilson import ONE_SIDED_95
@@ -35,7 +36,6 @@ __all__ = [
     "alpha_shares",
     "decide",
     "first_broken",
-    "holm",
     "is_doubt",
     "judge",
     "questions",
@@ -427,13 +427,3 @@ def alpha_shares(families: Iterable[Family]) -> dict[Family, float]:
     present = set(families)
     whole = sum(weight for family, weight in _WEIGHTS.items() if family in present)
     return {family: weight / whole for family, weight in _WEIGHTS.items() if family in present}
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values in the given order: reject where one is at most alpha."""
-    order = sorted(range(len(p_values)), key=lambda at: p_values[at])
-    adjusted, highest = [0.0] * len(p_values), 0.0
-    for step, at in enumerate(order):
-        highest = max(highest, min(1.0, (len(p_values) - step) * p_values[at]))
-        adjusted[at] = highest
-    return adjusted

@@ -4,6 +4,7 @@ Everything here is arithmetic on scores; the evaluator is any model of the role 
 """
 
 from ragtrace.grading._actions import (
+    ACTIONS,
     PARTS_KEPT,
     POPQA,
     STRIP_FLOOR,
@@ -26,6 +27,7 @@ from ragtrace.grading._outcomes import (
 )
 
 __all__ = [
+    "ACTIONS",
     "PARTS_KEPT",
     "POPQA",
     "STRIP_FLOOR",

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from ragtrace.errors import ConfigurationError
 from ragtrace.numeric import is_integer, is_real
 
 __all__ = [
+    "ACTIONS",
     "PARTS_KEPT",
     "POPQA",
     "STRIP_FLOOR",
@@ -33,6 +34,8 @@ __all__ = [
 ]
 
 Action: TypeAlias = Literal["CORRECT", "AMBIGUOUS", "INCORRECT"]
+ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
+"""The best first."""
 
 STRIP_SENTENCES: Final = 3
 STRIP_FLOOR: Final = -0.5
@@ -84,8 +87,7 @@ def document_action(score: float, thresholds: GradeThresholds) -> Action:
 
 def action_of(scores: Sequence[float], thresholds: GradeThresholds) -> Action:
     """What to do with these documents: the best one decides; nothing retrieved is INCORRECT."""
-    order: tuple[Action, ...] = ("CORRECT", "AMBIGUOUS", "INCORRECT")
-    return min((document_action(score, thresholds) for score in scores), key=order.index, default="INCORRECT")
+    return min((document_action(score, thresholds) for score in scores), key=ACTIONS.index, default="INCORRECT")
 
 
 def strips(sentences: Sequence[tuple[int, int]], size: int = STRIP_SENTENCES) -> list[tuple[int, int]]:

@@ -13,11 +13,10 @@ from typing import Final
 from ragtrace.errors import ConfigurationError
 from ragtrace.grading._actions import Action
 from ragtrace.numeric import is_real
-from ragtrace.wilson import wilson
+from ragtrace.wilson import TWO_SIDED_95, wilson
 
 __all__ = ["ActionOutcome", "FittedThreshold", "GradedRequest", "confidently_wrong", "fit_upper", "outcomes"]
 
-_TWO_SIDED_95: Final = 1.959963984540054
 _ENOUGH: Final = 10  # requests of a cell below which nothing is said of it
 
 
@@ -75,7 +74,7 @@ def fit_upper(best_scores: Sequence[float], is_right: Sequence[bool], wanted: fl
         right += is_one
         if count < len(ordered) and ordered[count][0] == score:
             continue  # a threshold parts no equal scores
-        low, high = wilson(right, count, _TWO_SIDED_95)
+        low, high = wilson(right, count, TWO_SIDED_95)
         if low >= wanted:
             found = FittedThreshold(score, right / count, low, high, count)
     if found is not None:
@@ -91,7 +90,7 @@ def outcomes(requests: Iterable[GradedRequest], *, by_kind: bool = False) -> lis
         cells[request.action, request.kind if by_kind else ""].append(request.is_right)
     found = []
     for (action, kind), right in cells.items():
-        low, high = wilson(sum(right), len(right), _TWO_SIDED_95)
+        low, high = wilson(sum(right), len(right), TWO_SIDED_95)
         found.append(ActionOutcome(action, kind, len(right), sum(right) / len(right), low, high))
     return sorted(found, key=lambda cell: (-cell.requests, cell.kind, cell.action))
 
@@ -109,7 +108,7 @@ def confidently_wrong(requests: Sequence[GradedRequest]) -> list[ActionOutcome]:
     for cell in trusted:
         of_kind = sum(request.kind == cell.kind for request in requests)
         others = [each.is_right for each in requests if each.action == "CORRECT" and each.kind != cell.kind]
-        usual, _ = wilson(sum(others), len(others), _TWO_SIDED_95)
+        usual, _ = wilson(sum(others), len(others), TWO_SIDED_95)
         if 2 * cell.requests > of_kind and cell.high < usual:
             found.append(cell)
     return sorted(found, key=lambda cell: cell.right)
