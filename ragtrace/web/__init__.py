@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from ragtrace.web._access import Access, Everybody, People
 from ragtrace.web._app import make_app
-from ragtrace.web._serving import WebSettings, require, run, serving
+from ragtrace.web._server import WebSettings, require, run, serving
 
 __all__ = ["Access", "Everybody", "People", "WebSettings", "make_app", "require", "run", "serving"]

@@ -24,7 +24,7 @@ from ragtrace.store import ATTRIBUTION, Store
 from ragtrace.types import Analysis, RequestRecord, replace
 from ragtrace.web._access import COOKIE, Access, Sessions, Viewer
 from ragtrace.web._drawings import path_picture, times_picture
-from ragtrace.web._judging import KEPT, SAID, asked_stages, judge_page, label_request
+from ragtrace.web._judgments import KEPT, SAID, asked_stages, judge_page, label_request
 from ragtrace.web._overview import WINDOWS, overview, service_lines
 from ragtrace.web._request_list import CHOICES, read_filter, rows_page
 from ragtrace.web._request_view import bounded, request_view
