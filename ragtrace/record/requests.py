@@ -48,7 +48,6 @@ __all__ = [
     "StageInput",
     "current_recording",
     "is_joined",
-    "known_from",
     "put_baggage",
     "read_flags",
 ]
@@ -87,6 +86,7 @@ class RequestRecording(Recording):
     weight = 0  # bytes of what was set
     is_expired = False
     _raised: Mapping[Identity, str] = MappingProxyType({})
+    _known: tuple[int, Known] | None = None  # of how many retrievers, and what they returned
 
     def __init__(self, recorder: Recorder, name: str, request_id: str | None = None) -> None:
         self.recorder = recorder
@@ -209,6 +209,19 @@ class RequestRecording(Recording):
     def candidates(self) -> Iterable[Candidate]:
         """All that retrievers have returned so far; reads what was taken."""
         return (candidate for run in self.runs if isinstance(run, RetrieveRun) for candidate in run.candidates)
+
+    def known(self, earlier: int) -> Known:
+        """What retrievers among the first `earlier` parts returned; reads them. Stages that know the same share it."""
+        found = [run for part in self.parts[:earlier] if isinstance(run := part.read(), RetrieveRun)]
+        count, known = self._known or (0, None)
+        if known is None or count != len(found):
+            known = Known(candidate for run in found for candidate in run.candidates)
+            self._known = len(found), known
+        return known
+
+    def forget_known(self) -> None:
+        """Let go of what was known, once all stages are read."""
+        self._known = None
 
     def take(self, value: Any) -> None:
         """What a request returns is the host's own; the answer comes from its generate stage."""
@@ -432,6 +445,7 @@ class _RequestDraft(_Draft):
         for part in self._parts:
             part.end_span()
         self._request.end_span()
+        self._request.forget_known()
         self._parts.clear()
 
 
@@ -540,18 +554,6 @@ class _Lineage:
         """Let go of the host's items."""
         self._outputs.clear()
         self._places = _NONE
-
-
-def known_from(parts: Sequence[Part]) -> Known:
-    """All that retrievers among these parts returned."""
-    return Known(_candidates(parts))
-
-
-def _candidates(parts: Sequence[Part]) -> Iterable[Candidate]:
-    for part in parts:
-        run = part.read()
-        if isinstance(run, RetrieveRun):
-            yield from run.candidates
 
 
 def _take_baggage(request: RequestRecording) -> None:

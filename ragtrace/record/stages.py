@@ -37,7 +37,7 @@ from ragtrace.record.coercion.chunks import items_of
 from ragtrace.record.coercion.recognition import read_moves
 from ragtrace.record.coercion.values import label, size, whole
 from ragtrace.record.guard import guarded
-from ragtrace.record.requests import KEY, Left, Part, RequestRecording, StageInput, is_joined, known_from
+from ragtrace.record.requests import KEY, Left, Part, RequestRecording, StageInput, is_joined
 from ragtrace.types import GenerateRun, Generation, PackRun, RerankRun, RetrieveRun, StageRun, replace
 
 __all__ = ["GenerateRecording", "PackRecording", "RerankRecording", "RetrieveRecording", "StageRecording"]
@@ -313,7 +313,7 @@ class RerankRecording(RankingRecording):
 
     def run(self) -> StageRun:
         """The new order, and who fell out of it."""
-        ranked, candidates = self.ranked(), known_from(self.request.parts[: self._earlier])
+        ranked, candidates = self.ranked(), self.request.known(self._earlier)
         inputs = self._given.ids(candidates)
         self._given, self._before = StageInput(), None
         ids, kept, lost = read_moves(ranked, inputs, candidates)
@@ -357,7 +357,7 @@ class PackRecording(StageRecording):
     def run(self) -> StageRun:
         """The packing."""
         taken, given = self._taken, self._given
-        known = known_from(self.request.parts[: self._earlier])
+        known = self.request.known(self._earlier)
         self._taken, self._given = None, StageInput()
         if taken is None:
             return PackRun()

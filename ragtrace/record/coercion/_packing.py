@@ -5,7 +5,7 @@ by what the packing itself shows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 from ragtrace.record.coercion._answers import is_chat, read_prompt
@@ -418,4 +418,9 @@ def _spaced(text: str) -> str:
 
 def _beginning(text: str) -> str:
     """The first characters, white space apart: texts that differ in them are no duplicates of each other."""
-    return "".join(text[:_KEY].split())[: _KEY // 2]
+    return _squeezed(text[:_KEY])
+
+
+@lru_cache(maxsize=8192)
+def _squeezed(start: str) -> str:
+    return "".join(start.split())[: _KEY // 2]

@@ -39,6 +39,7 @@ _CUT_END: Final = re.compile(r"""\s*(?:…|\.{3}|\[)|[ \t]*(?:\n|$|["'<)\]])""")
 _CUT_START: Final = re.compile(r"""(?:(?:…|\.{3}|\])\s*|(?:\n|^|["'>(\[])[ \t]*)$""")
 _GRAM: Final = 4  # words in a row that are looked up
 _NEXT: Final = 3  # rows of words that a part of a chunk has at least
+_FEW_ROWS: Final = 40  # rows of words that are looked up in a text sooner than the text is split into words
 _FREQUENT: Final = 8  # a row of words that stands more often in a text says nothing of a place
 UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORDS: Final = rf"[{UNSPACED}]|[^\W_{UNSPACED}]+"  # scripts without spaces: each character
@@ -142,7 +143,7 @@ def _located(prompt: Wording, chunks: Sequence[Wording], count: int, expected: i
         chunk = chunks[order]
         least = 0 if order < expected else len(chunk.text) // 2
         near = [rows for size, rows in rest if size >= least] if least else [anywhere]
-        if any(map(chunk.shares, near)):
+        if any(_may_share(chunk.text, rows) and chunk.shares(rows) for rows in near):
             found += _passages_of(prompt, chunk, order)
     found.sort(key=_start)
     are_apart = all(passage.end <= after.start for passage, after in pairwise(found))
@@ -164,6 +165,11 @@ def _rest(prompt: str, found: Iterable[Passage]) -> list[tuple[int, set[tuple[st
         behind = Wording(prompt[end : end + _EDGE]).words[: _GRAM - 1]
         left.append((end - start, set(rows_of([*before, *Wording(prompt[start:end]).words, *behind]))))
     return left
+
+
+def _may_share(text: str, rows: Set[tuple[str, ...]]) -> bool:
+    """Whether a text can have one of these rows, looked up without splitting it into words where the rows are few."""
+    return len(rows) > _FEW_ROWS or any(all(word in text for word in row) for row in rows)
 
 
 class _Assignment:

@@ -8,6 +8,7 @@ A list with anything else in it is read at once, so that what a host changes aft
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import lru_cache
 from inspect import getattr_static
 from itertools import chain
 from math import isfinite
@@ -87,17 +88,21 @@ class SnapshotColumns(msgspec.Struct, frozen=True):
 
     def chunks(self) -> Chunks:
         """The chunks: of items that are just an id, a text and a score at once, of others as mappings."""
-        places = plain_parts(self.names)
-        if places is None:
+        take = _plain_parts_of(self.names)
+        if take is None or not self.rows:
             return read_chunks(self.items())
-        take = attrgetter(*(f"part{place}" for place in places))
-        ranked: list[tuple[int, Chunk]] = []
-        for rank, (chunk_id, body, score) in enumerate(map(take, self.rows), 1):
-            are_plain = type(chunk_id) is str and type(body) is str and type(score) is float
-            if not are_plain or not chunk_id or not isfinite(score):
-                return read_chunks(self.items())
-            ranked.append((rank, Chunk(chunk_id, body, score)))
-        return Chunks(ranked, [])
+        ids, texts, scores = zip(*map(take, self.rows), strict=True)
+        are_plain = {*map(type, ids)} == {*map(type, texts)} == {str} and {*map(type, scores)} == {float}
+        if not are_plain or not all(ids) or not all(map(isfinite, scores)):
+            return read_chunks(self.items())
+        return Chunks(list(enumerate(map(Chunk, ids, texts, scores), 1)), [])
+
+
+@lru_cache(maxsize=_PLANS)
+def _plain_parts_of(names: tuple[str, ...]) -> attrgetter[tuple[Any, Any, Any]] | None:
+    """Takes id, text and score of a row; None where rows have other parts."""
+    places = plain_parts(names)
+    return None if places is None else attrgetter(*(f"part{place}" for place in places))
 
 
 class Frozen(NamedTuple):

@@ -35,8 +35,12 @@ class Known:
     @cached_property
     def by_id(self) -> dict[str, Candidate]:
         """Each candidate once, if possible one with a text."""
-        found: dict[str, Candidate] = {}
-        for candidate in self._candidates:
+        candidates = list(self._candidates)
+        found = {candidate.chunk_id: candidate for candidate in candidates}
+        if len(found) == len(candidates):
+            return found
+        found = {}
+        for candidate in candidates:
             seen = found.get(candidate.chunk_id)
             if seen is None or (seen.text is None and candidate.text is not None):
                 found[candidate.chunk_id] = candidate
@@ -64,10 +68,10 @@ class Known:
     def _told_apart(self) -> dict[str, list[Candidate]]:
         """Candidates that were given one id, by this id."""
         found: dict[str, list[Candidate]] = {}
-        for chunk_id, candidate in self.by_id.items():
-            given, mark, _ = chunk_id.rpartition(APART)
-            if mark and given in self.by_id:
-                found.setdefault(given, [self.by_id[given]]).append(candidate)
+        for chunk_id in [chunk_id for chunk_id in self.by_id if APART in chunk_id]:
+            given = chunk_id.rpartition(APART)[0]
+            if given in self.by_id:
+                found.setdefault(given, [self.by_id[given]]).append(self.by_id[chunk_id])
         return found
 
     def find(self, body: str) -> Candidate | None:
