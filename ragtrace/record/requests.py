@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from itertools import chain
 from operator import attrgetter, is_
 from time import perf_counter_ns, time_ns
 from types import MappingProxyType
@@ -215,7 +216,7 @@ class RequestRecording(Recording):
         found = [run for part in self.parts[:earlier] if isinstance(run := part.read(), RetrieveRun)]
         count, known = self._known or (0, None)
         if known is None or count != len(found):
-            known = Known(candidate for run in found for candidate in run.candidates)
+            known = Known(chain.from_iterable(run.candidates for run in found))
             self._known = len(found), known
         return known
 

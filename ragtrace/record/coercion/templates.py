@@ -91,6 +91,8 @@ def _placed(
 
     The k-th place of an id belongs to its k-th chunk, further ones to the last if they say the same.
     """
+    if prompt in questions:  # no chunk stands in what is asked
+        return [], list(chunks)
     sources = [place for place, chunk in enumerate(chunks) if chunk.text and chunk.chunk_id]
     wordings = [Wording(chunks[place].text or "") for place in sources]
     found = locate(Wording(prompt), wordings, questions) if sources else []

@@ -83,6 +83,13 @@ def test_a_chunk_that_the_prompt_does_not_hold_stays_as_it_was_stated() -> None:
     assert as_given("Use none of them.", packed(A, B)) == list(packed(A, B))
 
 
+def test_a_prompt_that_is_just_the_question_holds_no_chunk() -> None:
+    """Neither where a chunk says the same: the chunk stays as it was stated."""
+    question = "When does the policy end that was signed in Spain?"
+    chunk = PackedChunk(chunk_id="faq", position=1, text=question)
+    assert make_template(question, (chunk,), questions=(question,)) == (question, (chunk,))
+
+
 def test_texts_are_cut_out_however_they_stand() -> None:
     """For prompts that may not hold the text of any chunk."""
     template = f"{{chunk:}}chunk:x}} {{chunk:a}} and {B.replace(' ', chr(10))} and {A[:50]}…"
