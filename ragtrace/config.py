@@ -505,6 +505,9 @@ _COMMANDS: Final = (
         "Share of the sampled requests that are explained whatever their flags."),
     _of("analyze", "explain_budget", "whole number", None,
         "The most prompts that the generator scores for one part of an explanation."),
+    _of("analyze", "explain_method", "method", "auto",
+        "Which estimator gives the shares: auto, exact, gp, pmcshap, kernelshap, mcshap or permutation, with settings "
+        "as in pmcshap:n_fits=100+released=true."),
     _of("analyze", "explain_settle", "number from 0 to 1", 0.9,
         "Ends an estimate before its budget once, with this confidence, the most used document and the flags will stay "
         "as they are; 0: never."),

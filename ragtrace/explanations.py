@@ -17,6 +17,7 @@ __all__ = [
     "CoalitionScores",
     "Explanation",
     "GeneratorAttribution",
+    "MethodShares",
     "Precision",
     "RetrieverAttribution",
     "TokenWeights",
@@ -65,6 +66,21 @@ class CoalitionScores(_Part, frozen=True, kw_only=True):
     values: bytes = b""
 
 
+class MethodShares(_Part, frozen=True, kw_only=True):
+    """What another method makes of the subsets that were scored: shares and errors, parallel to the documents.
+
+    `skipped`: why it makes nothing of them.
+    """
+
+    method: str = ""  # the one that was asked for; its settings, defaults included, beside it
+    settings: dict[str, bool | int | float | str] = {}
+    evaluations: int = 0  # subsets that it rests on
+    exact: bool = False
+    shares: tuple[float, ...] = ()
+    share_errors: tuple[float | None, ...] = ()
+    skipped: str | None = None
+
+
 class GeneratorAttribution(_Part, frozen=True, kw_only=True):
     """Shapley values of the packed documents (or, with `players` = `words`, of the query's words) for the answer.
 
@@ -87,6 +103,7 @@ class GeneratorAttribution(_Part, frozen=True, kw_only=True):
     full: float | None = None
     unit: Literal["log_probability", "similarity"] = "log_probability"
     method: str = ""
+    settings: dict[str, bool | int | float | str] = {}  # of the method, defaults included; none of exact values
     exact: bool = False
     stopped: str | None = None  # what ended the run before its budget: settle, target_standard_error
     evaluations: int = 0
@@ -97,6 +114,7 @@ class GeneratorAttribution(_Part, frozen=True, kw_only=True):
     attention: tuple[float, ...] = ()  # attention times gradient of each document, where it was asked for to compare
     precision: Precision | None = None  # of a local model that is not in float32
     log: CoalitionScores | None = None
+    compared: tuple[MethodShares, ...] = ()  # other methods on the same subsets, where they were asked for
 
 
 class RetrieverAttribution(_Part, frozen=True, kw_only=True):

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
-from ragtrace.attribution import ShapleyValues, shapley_values
+from ragtrace.attribution import Method, ShapleyValues
 from ragtrace.attribution.game import MAX_PLAYERS, CoalitionLog, Coalitions, Values, decode, encode
 from ragtrace.attribution.shapley import default_budget
 from ragtrace.engines.causal_lm import CausalLM, Generated
 from ragtrace.engines.model_agnostic import SimilarityGame, leave_documents_out, standing
 from ragtrace.engines.precision import CheckedScoring
-from ragtrace.explanations import CoalitionScores, GeneratorAttribution, Precision
+from ragtrace.errors import AttributionError, ConfigurationError
+from ragtrace.explanations import CoalitionScores, GeneratorAttribution, MethodShares, Precision
 from ragtrace.types import replace
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "GeneratorEngine",
     "Stopping",
     "attention_of_documents",
+    "compare_methods",
     "explain_documents",
     "explain_words",
     "leave_out_documents",
@@ -95,6 +97,7 @@ class Stopping:
 
 
 _NEVER: Final = Stopping()
+_AUTO: Final = Method()
 
 
 def explain_documents(
@@ -102,16 +105,19 @@ def explain_documents(
     engine: GeneratorEngine,
     *,
     ranking: Sequence[str],
+    method: Method = _AUTO,
+    compared: Sequence[Method] = (),
     budget: int | None = None,
     seed: int = 0,
     stopping: Stopping = _NEVER,
     known: GeneratorAttribution | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> GeneratorAttribution:
-    """Shapley values of the documents. ranking: their order of retrieval, by which `stopping` judges. known: an earlier
-    attribution, from which the same model goes on.
+    """Shapley values of the documents. ranking: their order of retrieval, by which `stopping` judges. compared: further
+    methods that read the same subsets. known: an earlier attribution, from which the same model goes on.
 
-    Raises: Unexplained for no document or more than 30, ModelError and AttributionError of the model.
+    Raises: Unexplained for no document or more than 30, ModelError and AttributionError of the model,
+    ConfigurationError for a budget that the method cannot use.
     """
     documents = prompts.documents
     _check("documents", len(documents))
@@ -122,8 +128,47 @@ def explain_documents(
     full = prompts.of_documents(documents)
     game = PromptGame(engine, prompts.answer, full, len(documents), prompt_of, on_progress, known)
     order = [documents.index(each) for each in ranking]
-    found = game.solved(budget=budget, seed=seed, stopping=stopping, ranking=order)
-    return replace(_stored("documents", found, game, seed, chunk_ids=documents), drops=_drops(found))
+    found = game.solved(method=method, budget=budget, seed=seed, stopping=stopping, ranking=order)
+    stored = _stored("documents", found, game, seed, chunk_ids=documents)
+    settings = method.settings(found)
+    by_others = tuple(_by_method(each, found.log, seed) for each in compared)
+    return replace(stored, settings=settings, drops=_drops(found), compared=by_others)
+
+
+def compare_methods(found: GeneratorAttribution, methods: Sequence[Method]) -> GeneratorAttribution:
+    """The same with what other methods make of the subsets that are stored; no model is needed.
+
+    Raises: AttributionError where none are stored: of exact values, and of weights by leaving documents out.
+    """
+    if found.log is None:
+        raise AttributionError("the subsets that were scored are not stored with these values")
+    log = _read(found.log, len(found.chunk_ids))
+    return replace(found, compared=tuple(_by_method(each, log, found.seed) for each in methods))
+
+
+def _by_method(method: Method, log: CoalitionLog, seed: int) -> MethodShares:
+    """On a complete log a method reads half of it: with all of it each one is exact."""
+    k = log.n_players
+    is_complete = len(log) == 1 << k and method.name != "exact"
+    try:
+        found = method.known_values(log, budget=max(len(log) // 2, k + 1) if is_complete else None, seed=seed)
+    except (AttributionError, ConfigurationError) as error:
+        return MethodShares(method=str(method), skipped=str(error))
+    return MethodShares(
+        method=found.method,
+        settings=method.settings(found),
+        evaluations=found.n_evaluations,
+        exact=found.exact,
+        shares=tuple(found.scores.tolist()),
+        share_errors=_share_errors(found),
+    )
+
+
+def _share_errors(found: ShapleyValues) -> tuple[float | None, ...]:
+    """Standard errors of the shares; None where the estimator gives none."""
+    if found.reason is not None:
+        return (None,) * len(found.values)
+    return tuple(np.sqrt(np.clip(np.diagonal(found.covariance), 0, None)).tolist())
 
 
 def leave_out_documents(prompts: SubsetPrompts, engine: ClosedEngine) -> GeneratorAttribution:
@@ -140,22 +185,27 @@ def explain_words(
     prompts: SubsetPrompts,
     engine: GeneratorEngine,
     *,
+    method: Method = _AUTO,
     budget: int | None = None,
     seed: int = 0,
     target_standard_error: float | None = None,
     known: GeneratorAttribution | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> GeneratorAttribution:
-    """Shapley values of the question's words, with the documents fixed. Raises: as `explain_documents`."""
+    """Shapley values of the question's words, with the documents fixed. Raises: as `explain_documents`.
+
+    method: "exact" is of documents; of 13 words it would score 8,192 prompts, and is taken for "auto".
+    """
     if not prompts.has_question:
         raise Unexplained("the question does not stand in the prompt as it was asked")
     _check("words in the question", len(prompts.words))
     full = prompts.of_documents(prompts.documents)
     game = PromptGame(engine, prompts.answer, full, len(prompts.words), prompts.of_words, on_progress, known)
     stopping = Stopping(target_standard_error=target_standard_error)
-    found = game.solved(budget=budget, seed=seed, stopping=stopping)
+    method = _AUTO if method.name == "exact" else method
+    found = game.solved(method=method, budget=budget, seed=seed, stopping=stopping)
     spans = tuple((word.start, word.end) for word in prompts.words)
-    return _stored("words", found, game, seed, query_spans=spans)
+    return replace(_stored("words", found, game, seed, query_spans=spans), settings=method.settings(found))
 
 
 def _drops(found: ShapleyValues) -> tuple[tuple[float, ...], ...]:
@@ -182,9 +232,7 @@ def _stored(
     chunk_ids: tuple[str, ...] = (),
     query_spans: tuple[tuple[int, int], ...] = (),
 ) -> GeneratorAttribution:
-    has_errors = shapley.reason is None
-    errors = np.sqrt(np.clip(np.diagonal(shapley.covariance), 0, None))
-    covariance = shapley.covariance.tolist() if has_errors else []
+    covariance = shapley.covariance.tolist() if shapley.reason is None else []
     return GeneratorAttribution(
         players=players,
         chunk_ids=chunk_ids,
@@ -192,7 +240,7 @@ def _stored(
         answer_spans=game.places(shapley.values.shape[1]),
         values=tuple(tuple(row) for row in shapley.values.tolist()),
         shares=tuple(shapley.scores.tolist()),
-        share_errors=tuple(errors.tolist()) if has_errors else (None,) * len(shapley.values),
+        share_errors=_share_errors(shapley),
         share_covariance=tuple(tuple(row) for row in covariance),
         empty=float(shapley.empty.mean()),
         full=float(shapley.full.mean()),
@@ -251,7 +299,13 @@ class PromptGame:
         return np.asarray(values, dtype=np.float64)
 
     def solved(
-        self, *, budget: int | None, seed: int, stopping: Stopping, ranking: Sequence[int] | None = None
+        self,
+        *,
+        budget: int | None,
+        seed: int,
+        stopping: Stopping,
+        method: Method = _AUTO,
+        ranking: Sequence[int] | None = None,
     ) -> ShapleyValues:
         """The Shapley values; an earlier run goes on. Raises: as `shapley_values`."""
         k = self.n_players
@@ -259,7 +313,7 @@ class PromptGame:
         log = _read(self.known.log, k) if self.known is not None and self.known.log is not None else None
 
         def solve(log: CoalitionLog | None) -> ShapleyValues:
-            return shapley_values(
+            return method.values(
                 self,
                 k,
                 budget=budget,

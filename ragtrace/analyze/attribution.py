@@ -16,6 +16,7 @@ from ragtrace.analyze._generator import (
     GeneratorEngine,
     Stopping,
     attention_of_documents,
+    compare_methods,
     explain_documents,
     explain_words,
     leave_out_documents,
@@ -24,6 +25,7 @@ from ragtrace.analyze._retriever import RetrieverEngine, explain_retrieval
 from ragtrace.analyze.alignment import align, ranking_of
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
 from ragtrace.analyze.scores import Measure
+from ragtrace.attribution import Method
 from ragtrace.config import SETTINGS
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.model_names import is_silent
@@ -42,6 +44,7 @@ __all__ = [
     "Part",
     "RetrieverEngine",
     "compare_attention",
+    "compare_methods",
     "explain_record",
     "seed_of",
 ]
@@ -59,6 +62,7 @@ OnProgress: TypeAlias = Callable[[Part, int], None]
 PARTS: Final[tuple[Part, ...]] = ("generator", "query", "retriever")
 DOCUMENTS: Final[int] = SETTINGS["explain_documents"].default
 """Documents whose retrieval is explained, unless told otherwise."""
+_AUTO: Final = Method()
 _DESIGNS: Final = 4  # which coalitions are scored is found out by seed, for seconds where documents are many
 
 
@@ -72,6 +76,8 @@ def explain_record(
     *,
     generator: GeneratorEngine | ClosedEngine | None = None,
     retriever: RetrieverEngine | None = None,
+    method: Method = _AUTO,
+    compared: Sequence[Method] = (),
     budget: int | None = None,
     seed: int | None = None,
     parts: Collection[Part] = PARTS,
@@ -91,6 +97,8 @@ def explain_record(
             tells nothing but its answers, as many a server's chat, gives weights by leaving each document out, and none
             to words.
         retriever: gives the token gradients of retrieval scores.
+        method: which estimator gives the shares, and its settings; of words, "exact" is taken for "auto".
+        compared: further methods that read the subsets of documents that were scored.
         budget: the most coalitions of each Shapley estimate; see `shapley_values`.
         seed: of the estimates; by default `seed_of(record)`.
         parts: which ones are wanted: generator, query, retriever.
@@ -104,12 +112,21 @@ def explain_record(
         on_progress: called while it goes on.
 
     Raises: ModelError and AttributionError where a model cannot do it: a text longer than its context, values that are
-    no numbers, no token for the baseline. It would fail again.
+    no numbers, no token for the baseline; ConfigurationError for a budget that the method cannot use. It would fail
+    again.
     """
     wanted = [part for part in PARTS if part in parts]
     stopping = Stopping(settle, target_standard_error)
     run = _Run(
-        record, wanted, budget, seed_of(record) if seed is None else seed, stopping, known or Explanation(), on_progress
+        record=record,
+        parts=wanted,
+        method=method,
+        compared=compared,
+        budget=budget,
+        seed=seed_of(record) if seed is None else seed,
+        stopping=stopping,
+        known=known or Explanation(),
+        on_progress=on_progress,
     )
     if generator is not None and {"generator", "query"} & set(wanted):
         with run.metered(generator):
@@ -128,6 +145,8 @@ class _Run:
 
     record: RequestRecord
     parts: Sequence[Part]
+    method: Method
+    compared: Sequence[Method]
     budget: int | None
     seed: int
     stopping: Stopping
@@ -178,6 +197,7 @@ class _Run:
         words = explain_words(
             prompts,
             engine,
+            method=self.method,
             budget=self.budget,
             seed=self.seed,
             target_standard_error=self.stopping.target_standard_error,
@@ -203,6 +223,8 @@ class _Run:
                 prompts,
                 engine,
                 ranking=ranking,
+                method=self.method,
+                compared=self.compared,
                 budget=self.budget,
                 seed=self.seed,
                 stopping=self.stopping,

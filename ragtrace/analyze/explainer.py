@@ -16,6 +16,7 @@ from ragtrace.analyze.analysis import FLAGS
 from ragtrace.analyze.attribution import DOCUMENTS, PARTS, Part, explain_record
 from ragtrace.analyze.claim_attribution import resting_on
 from ragtrace.analyze.scores import scores_of
+from ragtrace.attribution import Method
 from ragtrace.config import SETTINGS
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import (
@@ -126,6 +127,7 @@ class Explainer:
 
     Args:
         depths: which parts a request's flags buy.
+        method: which estimator gives the shares, and its settings.
         budget: the most prompts that an estimate of one request may score; None: as `shapley_values` has it.
         settle: ends an estimate early once, so surely, its first document and its flags will stay as they are; None:
             never. Of up to six documents the values are always exact.
@@ -140,6 +142,7 @@ class Explainer:
     generator: GeneratorEngine | ClosedEngine | None = None
     retriever: RetrieverEngine | None = None
     depths: Depths = field(default_factory=Depths.parse)
+    method: Method = field(default_factory=Method)
     budget: int | None = None
     settle: float | None = SETTLE
     target_standard_error: float | None = None
@@ -155,6 +158,8 @@ class Explainer:
             raise ConfigurationError("no model explains anything; give a generator, a retriever, or both")
         if self.budget is not None and self.budget < 2:
             raise ConfigurationError.of("explain budget", self.budget, "2 or more: the empty and the full prompt")
+        if self.method.name == "exact" and self.budget is not None:
+            raise ConfigurationError.of("explain budget", self.budget, "none: the method exact scores all prompts")
         if self.settle is not None and not 0.5 < self.settle < 1:
             raise ConfigurationError.of("explain settle", self.settle, "a confidence between 0.5 and 1, such as 0.9")
         error = self.target_standard_error
@@ -206,6 +211,7 @@ class Explainer:
                 record,
                 generator=self.generator,
                 retriever=self.retriever,
+                method=self.method,
                 budget=self.budget,
                 parts=parts,
                 settle=self.settle,
@@ -241,7 +247,7 @@ class Explainer:
         bare = replace(record, flags=(), feedback=(), record_revision=0)
         models = [(each.kind, each.name, each.revision) for each in self._engines]
         limits = (self.budget, self.settle, self.target_standard_error)
-        how = repr((ATTRIBUTION_VERSION, parts, limits, self.documents, self.baseline, models))
+        how = repr((ATTRIBUTION_VERSION, parts, str(self.method), limits, self.documents, self.baseline, models))
         return hashlib.blake2b(encode_record(bare) + how.encode(), digest_size=16).hexdigest()
 
     def _affords(self, store: Store) -> bool:
@@ -291,7 +297,7 @@ def _is_hopeless(error: BaseException) -> bool:
         return error.__cause__ is not None and _is_hopeless(error.__cause__)
     if isinstance(error, ServerError):
         return error.status in _REFUSED
-    return isinstance(error, ModelError | AttributionError)
+    return isinstance(error, ModelError | AttributionError | ConfigurationError)
 
 
 def holding(store: Store, jobs: Sequence[Job], lease_seconds: float) -> Heartbeat:

@@ -15,7 +15,7 @@ from ragtrace.attribution.integrated_gradients import (
     integrated_gradients_of_many,
 )
 from ragtrace.attribution.leave_one_out import LeftOut, leave_one_out, score_drops
-from ragtrace.attribution.shapley import ShapleyValues, default_budget, shapley_values
+from ragtrace.attribution.shapley import Method, ShapleyValues, default_budget, known_values, shapley_values
 from ragtrace.attribution.spans import Span, Unit, WeightedSpan, merged_into_words
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Estimate",
     "Game",
     "LeftOut",
+    "Method",
     "Rule",
     "ShapleyValues",
     "Span",
@@ -38,6 +39,7 @@ __all__ = [
     "gradient_times_input",
     "integrated_gradients",
     "integrated_gradients_of_many",
+    "known_values",
     "leave_one_out",
     "merged_into_words",
     "perturbation_curves",

@@ -72,6 +72,7 @@ def analyze(
     explain: Annotated[str | None, option("explain", metavar="FLAG=PARTS,...")] = None,
     explain_rate: Annotated[float, option("explain_rate", min=0.0, max=1.0)] = SETTINGS["explain_rate"].default,
     explain_budget: Annotated[int | None, option("explain_budget", min=2)] = None,
+    explain_method: Annotated[str, option("explain_method", metavar="METHOD")] = SETTINGS["explain_method"].default,
     explain_settle: Annotated[float, option("explain_settle", min=0.0, max=1.0)] = SETTINGS["explain_settle"].default,
     explain_error: Annotated[float | None, option("explain_error", metavar="NATS")] = None,
     explain_documents: Annotated[int, option("explain_documents", min=1)] = SETTINGS["explain_documents"].default,
@@ -96,6 +97,7 @@ def analyze(
     from ragtrace.analyze.explainer import Depths
     from ragtrace.analyze.index_probe import ProbeBudget
     from ragtrace.analyze.worker import LEASE_SECONDS, WorkerSettings
+    from ragtrace.attribution import Method
     from ragtrace.cli.terminal import existing
     from ragtrace.config import load
     from ragtrace.engines.model_names import as_baseline, as_calibrations, as_judges
@@ -130,6 +132,7 @@ def analyze(
         entities=entities,
         probe=probe,
         explaining={
+            "method": Method.parse(explain_method),
             "budget": explain_budget,
             "settle": explain_settle or None,
             "target_standard_error": explain_error,

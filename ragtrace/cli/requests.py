@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ragtrace.analyze.attribution import OnProgress, Part
     from ragtrace.analyze.services import Judgeability
+    from ragtrace.attribution import Method
     from ragtrace.explanations import Explanation, GeneratorAttribution
     from ragtrace.probe import Answers, Probe
     from ragtrace.store import JobRow, RequestRow, Store
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["explain", "probe", "show"]
 
 _WIDE: Final = 120  # columns of a terminal, from which on all is shown
+_ATTENTION: Final = "attention"
 _COLUMNS: Final = ("request", "started", "service", "segment", "verdict", "stages sound", "owner")
 
 
@@ -168,13 +170,23 @@ def explain(
             "on, the model that made it goes on from there.",
         ),
     ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            "--method",
+            metavar="METHOD",
+            help="Which estimator gives the shares: auto, exact, gp, pmcshap, kernelshap, mcshap or permutation, with "
+            "settings as in pmcshap:n_fits=100+released=true. Where the stored explanation is by another one, "
+            "--generator computes what is missing.",
+        ),
+    ] = None,
     compare: Annotated[
         str | None,
         typer.Option(
             "--compare",
-            metavar="attention",
-            help="With --generator: also attention × gradient of each document, to compare with its share; of a model "
-            "that is loaded here.",
+            metavar="METHOD,...",
+            help="Also what these methods make of the same subsets of documents, at no further cost; attention "
+            "(with --generator, of a model that is loaded here): attention × gradient of each document.",
         ),
     ] = None,
     html: Annotated[
@@ -187,22 +199,31 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Show the stored explanation of a request; what it lacks is computed with the models that are given, and shown."""
+    from ragtrace.analyze.attribution import compare_methods
     from ragtrace.analyze.claim_attribution import resting_on
+    from ragtrace.attribution import Method
     from ragtrace.cli.terminal import existing, find_record
     from ragtrace.store import ATTRIBUTION, Store
-    from ragtrace.types import to_builtins
+    from ragtrace.types import replace, to_builtins
 
     _check(html)
-    _check_compared(compare, generator)
+    chosen = None if method is None else Method.parse(method)
+    attention, methods = _as_compared(compare, generator)
     with Store.open(existing(store)) as opened:
         record = find_record(opened, request_id)
         analysis = None if fresh else opened.get_analysis(record.request_id, ATTRIBUTION)
         judged = opened.get_analysis(record.request_id)
         jobs = opened.jobs(kind=ATTRIBUTION, request_id=record.request_id, limit=1) if analysis is None else []
     known = analysis.explanation if analysis is not None else None
-    parts = _missing(known, generator, retriever, query, budget)
-    found = _computed(record, known, generator, retriever, budget, parts, compare) if parts or compare else None
+    parts = _missing(known, generator, retriever, query, budget, chosen, methods)
+    if parts or attention:
+        how = {"method": chosen or Method(), "compared": methods, "budget": budget}
+        found = _computed(record, known, generator, retriever, parts, attention, how)
+    else:
+        found = None
     shown = _explained(record, _united(known, found), jobs[0] if jobs else None)
+    if methods and shown.generator is not None and not shown.generator.compared:
+        shown = replace(shown, generator=compare_methods(shown.generator, methods))
     if html is not None:
         claims = resting_on(judged.claims, shown.generator) if judged is not None else ()
         _write(html, record, shown, claims)
@@ -215,11 +236,15 @@ def explain(
 
 
 def _missing(
-    known: Explanation | None, generator: str | None, retriever: str | None, query: bool, budget: int | None
+    known: Explanation | None,
+    generator: str | None,
+    retriever: str | None,
+    query: bool,
+    budget: int | None,
+    method: Method | None,
+    compared: Sequence[Method],
 ) -> list[Part]:
     """The parts that are asked for and can be computed, or go on. Raises: ConfigurationError for want of a model."""
-    from ragtrace.errors import ConfigurationError
-
     stored = known.generator if known is not None else None
     words = known.query if known is not None else None
     if query and words is None and not generator:
@@ -229,14 +254,37 @@ def _missing(
             f"--budget {budget} goes on with the stored explanation, which needs its model; give --generator with "
             f"{stored.model!r}"
         )
+    why = None if stored is None else _other_subsets(stored, budget, method, compared)
+    if stored is not None and why and not generator:
+        raise ConfigurationError(f"{why}, which needs the model; give --generator with {stored.model!r}")
     parts: list[Part] = []
-    if generator and (stored is None or _goes_on(stored, budget)):
+    if generator and (stored is None or why or _goes_on(stored, budget)):
         parts.append("generator")
     if generator and ((query and words is None) or _goes_on(words, budget)):
         parts.append("query")
     if retriever and (known is None or not known.retriever):
         parts.append("retriever")
     return parts
+
+
+def _other_subsets(
+    stored: GeneratorAttribution, budget: int | None, method: Method | None, compared: Sequence[Method]
+) -> str | None:
+    """Why documents are computed again: by another method, or since a comparison needs subsets that are not stored."""
+    if stored.unit != "log_probability":
+        return None
+    is_smaller = stored.exact and budget is not None and budget < stored.evaluations
+    is_other = method is not None and method.name != "auto" and not stored.exact and not _is_by(stored, method)
+    if method is not None and (is_other or (is_smaller and method.name != "exact")):
+        return f"--method {method} scores subsets of its own"
+    if compared and stored.log is None:
+        return "--compare reads subsets that are not stored with exact values"
+    return None
+
+
+def _is_by(stored: GeneratorAttribution, method: Method) -> bool:
+    settings = {**stored.settings, **method.options}
+    return stored.method.partition(" ")[0] == method.name and settings == stored.settings
 
 
 def _goes_on(stored: GeneratorAttribution | None, budget: int | None) -> bool:
@@ -251,17 +299,18 @@ def _computed(
     known: Explanation | None,
     generator: str | None,
     retriever: str | None,
-    budget: int | None,
     parts: list[Part],
-    compare: str | None,
+    attention: bool,
+    how: dict[str, Any],
 ) -> Explanation:
+    """how: what `explain_record` is told of the estimate: its method, its budget, what it is compared with."""
     from ragtrace.analyze.attribution import explain_record
     from ragtrace.engines.model_names import load_generator, load_retriever
     from ragtrace.engines.models import available_cores
 
     with progress() as bar:
         task = bar.add_task("loading models", total=None)
-        reads = generator and (compare or {"generator", "query"} & set(parts))
+        reads = generator and (attention or {"generator", "query"} & set(parts))
         reader = load_generator(generator, workers=available_cores()) if generator and reads else None
         finder = load_retriever(retriever) if retriever and "retriever" in parts else None
 
@@ -270,9 +319,9 @@ def _computed(
 
         on_progress: OnProgress = tell
         found = explain_record(
-            record, generator=reader, retriever=finder, budget=budget, parts=parts, known=known, on_progress=on_progress
+            record, generator=reader, retriever=finder, parts=parts, known=known, on_progress=on_progress, **how
         )
-        if compare:
+        if attention:
             bar.update(task, description="attention")
             found = _compared(record, known, found, reader)
     return found
@@ -353,14 +402,18 @@ def _became(job: JobRow | None) -> str:
     return f" yet: its job {'is being done' if job.state == 'leased' else 'waits for a worker with models'}{before}"
 
 
-def _check_compared(compare: str | None, generator: str | None) -> None:
-    """Raises: ConfigurationError for what cannot be compared with."""
-    from ragtrace.errors import ConfigurationError
+def _as_compared(compare: str | None, generator: str | None) -> tuple[bool, list[Method]]:
+    """Whether attention is compared with, and the methods. Raises: ConfigurationError for what cannot be."""
+    from ragtrace.attribution import Method
 
-    if compare is not None and compare != "attention":
-        raise ConfigurationError.of("--compare", compare, "attention")
-    if compare is not None and not generator:
+    names = [each.strip() for each in (compare or "").split(",") if each.strip()]
+    attention = _ATTENTION in names
+    if attention and not generator:
         raise ConfigurationError("--compare attention needs the model that read the prompt; give --generator MODEL")
+    try:
+        return attention, [Method.parse(each) for each in names if each != _ATTENTION]
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--compare: {error}; or attention") from None
 
 
 def _check(html: Path | None) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
@@ -14,7 +14,14 @@ from typing import Any, Final
 from ragtrace.analyze.alignment import ranking_of
 from ragtrace.analyze.attribution import NO_MODEL
 from ragtrace.analyze.prompts import retrieval_queries
-from ragtrace.explanations import RESOLUTION, Explanation, GeneratorAttribution, Precision, RetrieverAttribution
+from ragtrace.explanations import (
+    RESOLUTION,
+    Explanation,
+    GeneratorAttribution,
+    MethodShares,
+    Precision,
+    RetrieverAttribution,
+)
 from ragtrace.safe_text import UNSAFE
 from ragtrace.types import Candidate, PackedChunk, RequestRecord, replace
 
@@ -408,6 +415,8 @@ def method(view: View) -> Iterator[tuple[str, str]]:
     for name, each in (("documents", found.generator), ("query words", found.query)):
         if each is not None:
             yield name, _of_game(each)
+    for other in found.generator.compared if found.generator is not None else ():
+        yield other.method, _by_method(view, other)
     if found.generator is not None and found.generator.attention:
         yield "attention × gradient", _attention(view, found.generator.attention)
     if found.retriever:
@@ -435,6 +444,29 @@ def _attention(view: View, sums: Sequence[float]) -> str:
     return f"for comparison, puts {order[0].letter} first, {agrees}: {told}"
 
 
+def _by_method(view: View, found: MethodShares) -> str:
+    """The documents as another method ranks them, beside the one that has the largest share here."""
+    if found.skipped is not None:
+        return f"for comparison, not computed: {found.skipped}"
+    order = sorted(view.packed, key=lambda each: -found.shares[each.row or 0])
+    digits = precision(found.shares)
+    told = ", ".join(
+        f"{each.letter} {measured(found.shares[each.row or 0], found.share_errors[each.row or 0], digits)}"
+        for each in order
+    )
+    first = min(view.packed, key=lambda each: each.generator_rank or len(order) + 1)
+    agrees = "as the shares do" if order[0] == first else f"where the shares put {first.letter}"
+    read = "all" if found.exact else str(found.evaluations)
+    how = f"for comparison, on {read} of the subsets that were scored{_settings(found.settings)}"
+    return f"{how}, puts {order[0].letter} first, {agrees}: {told}"
+
+
+def _settings(settings: Mapping[str, bool | int | float | str]) -> str:
+    """The settings of a method, in brackets; nothing where it has none."""
+    told = ", ".join(f"{name} {str(value).lower()}" for name, value in settings.items())
+    return f" ({told})" if told else ""
+
+
 def _of_game(each: GeneratorAttribution) -> str:
     if each.method == "leave_one_out":
         model = _model(each.engine, each.model, each.revision)
@@ -443,7 +475,7 @@ def _of_game(each: GeneratorAttribution) -> str:
         how = "exact Shapley values"
     else:
         has_errors = any(error is not None for error in each.share_errors)
-        how = f"Shapley values estimated by {each.method or 'an unknown method'}"
+        how = f"Shapley values estimated by {each.method or 'an unknown method'}{_settings(each.settings)}"
         how += "" if has_errors else ", without errors"
     how += f", {each.evaluations} evaluations{_STOPPED.get(each.stopped or '', '')}, seed {each.seed}"
     precise = _precision(each.precision) if each.precision is not None else ""

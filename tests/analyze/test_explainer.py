@@ -20,6 +20,7 @@ from ragtrace.analyze import worker
 from ragtrace.analyze.attribution import explain_record
 from ragtrace.analyze.explainer import Depths, Explainer
 from ragtrace.analyze.worker import WorkerSettings, WorkSummary
+from ragtrace.attribution import Method
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.cross_encoder import CrossEncoder
 from ragtrace.errors import ConfigurationError, ModelError, ScoringStopped, ServerError
@@ -248,6 +249,8 @@ def test_evaluations_are_capped_by_request(store: Store) -> None:
     assert len(engine.prompts) == 4
     with pytest.raises(ConfigurationError, match="explain budget 1 is not usable"):
         Explainer(engine, budget=1)
+    with pytest.raises(ConfigurationError, match="the method exact scores all prompts"):
+        Explainer(engine, budget=16, method=Method("exact"))
     with pytest.raises(ConfigurationError, match="no model explains anything"):
         Explainer()
 

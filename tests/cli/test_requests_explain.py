@@ -270,7 +270,7 @@ def test_attention_to_compare_with(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--compare", "saliency", "--generator", "any"), "give attention"),
+        (("--compare", "saliency", "--generator", "any"), "or attention"),
         (("--compare", "attention"), "give --generator MODEL"),
         (("--compare", "attention", "--generator", "any"), "needs a model that is loaded here"),
     ],
@@ -282,6 +282,42 @@ def test_attention_needs_a_model_that_is_loaded_here(
     result = run("--store", explained_url, *options)
     assert isinstance(result.exception, RagtraceError)
     assert said in str(result.exception)
+
+
+def test_the_method_that_was_asked_for(run: Run, plain_url: str) -> None:
+    """It is stored with its settings, and shown."""
+    options = ("--store", plain_url, "--generator", "any", "--budget", "16")
+    found = _json(run(*options, "--method", "pmcshap:n_fits=40", "--json"))["generator"]
+    assert found["method"] == "pmcshap"
+    assert found["settings"] == {"n_fits": 40, "pool_share": 0.75, "released": False}
+    assert found["shares"][found["chunk_ids"].index(_USED)] == max(found["shares"]) == pytest.approx(3.0, abs=0.3)
+    shown = run(*options, "--method", "pmcshap").stdout
+    assert "estimated by pmcshap (pool_share 0.75, released false)" in " ".join(shown.split())
+
+
+def test_methods_beside_one_another(run: Run, tmp_path: Path, generator: AdditiveGenerator) -> None:
+    """A stored estimate's subsets are read by other methods without a model; what cannot read them says why."""
+    url = _estimated(tmp_path, 14)
+    names = "pmcshap,kernelshap:paired=true,permutation"
+    found = _json(run("--store", url, "--compare", names, "--json"))["generator"]
+    assert generator.prompts == []
+    by_method = {each["method"]: each for each in found["compared"]}
+    assert by_method["pmcshap"]["evaluations"] == by_method["kernelshap"]["evaluations"] == 14
+    assert by_method["kernelshap"]["shares"][found["chunk_ids"].index(_USED)] == pytest.approx(3.0, abs=1e-3)
+    assert "no whole orders" in by_method["permutation"]["skipped"]
+    told = " ".join(run("--store", url, "--compare", names).stdout.split())
+    assert "for comparison, on 14 of the subsets that were scored (paired true)" in told
+    assert "puts D first, as the shares do" in told
+
+
+def test_another_method_needs_the_model(run: Run, tmp_path: Path, generator: AdditiveGenerator) -> None:
+    """Its subsets are others; those that the stored estimate scored are not scored again."""
+    url = _estimated(tmp_path, 14)
+    result = run("--store", url, "--method", "permutation")
+    assert "--method permutation scores subsets of its own" in str(result.exception)
+    found = _json(run("--store", url, "--method", "permutation", "--generator", "any", "--budget", "14", "--json"))
+    assert found["generator"]["method"] == "permutation"
+    assert 0 < len(generator.prompts) < 14
 
 
 def test_fresh_forgets_what_is_stored(run: Run, explained_url: str) -> None:

@@ -4,7 +4,7 @@ enough: its errors are small, or what is read from its ranking will hardly chang
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
@@ -12,7 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.alignment import expected_warg_change, flag_probabilities, normal_draws
-from ragtrace.attribution.game import CoalitionLog, Coalitions, Game, Values, all_coalitions, checked_players
+from ragtrace.attribution.game import (
+    CoalitionLog,
+    Coalitions,
+    Game,
+    Values,
+    all_coalitions,
+    checked_players,
+    complements,
+    decode,
+    encode,
+)
 from ragtrace.attribution.shapley._gaussian_process import GaussianProcess
 from ragtrace.attribution.shapley._values import (
     Fitted,
@@ -26,7 +36,7 @@ from ragtrace.attribution.shapley.sampling import KernelShap, MonteCarloShap, Pa
 from ragtrace.errors import AttributionError, ConfigurationError
 from ragtrace.numeric import check_seed, is_integer, is_real
 
-__all__ = ["METHODS", "default_budget", "shapley_values"]
+__all__ = ["METHODS", "default_budget", "estimator_of", "known_values", "shapley_values"]
 
 N_DRAWS = 200
 WARG_CHANGE = 0.02
@@ -101,7 +111,7 @@ def shapley_values(
     stopping = StopConditions(target_standard_error, settle, ranking, n_players)
     check_seed(seed)
     limit = _budget(method, n_players, budget)
-    estimator = _estimator(method, n_players, limit, options)
+    estimator = estimator_of(method, limit, options)
     all_known = len(log) == 1 << n_players and (method == "auto" or limit == len(log))
     rounds = _rounds(limit, n_players) if stopping.wanted else [limit]
     for spent, further in zip(rounds, [*rounds[1:], limit], strict=True):
@@ -117,6 +127,53 @@ def shapley_values(
         if stopped is not None:
             break
     return result
+
+
+def known_values(
+    log: CoalitionLog, *, method: str = "auto", budget: int | None = None, seed: int = 0, **options: Any
+) -> ShapleyValues:
+    """What a method makes of coalitions that were evaluated already, so that methods can be compared at no cost.
+
+    Where the log knows the coalitions that the method would choose itself, the estimate rests on those, and is what
+    `shapley_values` gives; else on all that are known, in pairs where the method takes pairs, which another method may
+    have chosen. A complete log gives exact values, unless a smaller `budget` is given.
+
+    Raises: AttributionError for a log without the empty and the full coalition, and for a method that cannot read it:
+    "exact" of an incomplete log, "permutation" where whole orders are missing. ConfigurationError: as `shapley_values`.
+    """
+    k, whole = log.n_players, 1 << log.n_players
+    if not log.knows(np.array([[False], [True]]).repeat(k, axis=1)):
+        raise AttributionError("the log lacks the empty or the full coalition; take one of `shapley_values`")
+    check_seed(seed)
+    limit = len(log) if budget is None else _budget("auto", k, min(budget, len(log)))
+    estimator = estimator_of(method, limit, options)
+    if limit >= whole:
+        return _exact(_asked_nothing, log)
+    if estimator is None:
+        raise AttributionError(f"exact values need all {whole} coalitions; the log has {len(log)}")
+    coalitions = estimator.coalitions(k, limit, seed)
+    if not log.knows(coalitions):
+        coalitions = _as_read(estimator, log)
+    fitted = _fitted(estimator, coalitions, log.values_of(coalitions), seed)
+    return _result(fitted, log, estimator.name, len(coalitions), None)
+
+
+def _asked_nothing(coalitions: Coalitions) -> Values:
+    raise AttributionError(f"{len(coalitions)} coalitions are not in the log")
+
+
+def _as_read(estimator: Estimator, log: CoalitionLog) -> Coalitions:
+    """All coalitions of a log as an estimator takes them. Raises: AttributionError for permutations."""
+    if isinstance(estimator, Permutations):
+        raise AttributionError("the coalitions that were evaluated pass no whole orders of the players")
+    whole = (1 << log.n_players) - 1
+    inner = [code for code in encode(log.coalitions).tolist() if code not in (0, whole)]
+    if isinstance(estimator, MonteCarloShap) or (isinstance(estimator, KernelShap) and not estimator.paired):
+        return decode(np.array([0, whole, *inner], dtype=np.int64), log.n_players)
+    place = {code: at for at, code in enumerate(inner)}
+    first = [code for code in inner if place[code] < place.get(whole ^ code, -1)]
+    pairs = complements(decode(np.array([whole, *first], dtype=np.int64), log.n_players))
+    return pairs if isinstance(estimator, GaussianProcess) else np.concatenate([pairs[1::-1], pairs[2:]])
 
 
 def _continued(log: CoalitionLog | None, n_players: int) -> CoalitionLog:
@@ -142,8 +199,11 @@ def _budget(method: str, n_players: int, budget: int | None) -> int:
     return min(int(budget), most)
 
 
-def _estimator(method: str, n_players: int, budget: int, options: dict[str, Any]) -> Estimator | None:
-    """The estimator of this name with its options; None for "exact"."""
+def estimator_of(method: str, budget: int, options: Mapping[str, Any]) -> Estimator | None:
+    """The estimator of this name with its options; None for "exact".
+
+    Raises: ConfigurationError for another method, or an option that it does not have.
+    """
     if method not in ("auto", "exact", *METHODS):
         raise ConfigurationError.of("method", method, ", ".join(["auto", "exact", *METHODS]))
     kind = None if method == "exact" else GaussianProcess if method == "auto" else METHODS[method]

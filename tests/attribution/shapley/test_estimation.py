@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtrace.attribution import CoalitionLog, default_budget, shapley_values
+from ragtrace.attribution import CoalitionLog, Method, default_budget, known_values, shapley_values
 from ragtrace.attribution.shapley._estimation import METHODS
 from ragtrace.errors import AttributionError, ConfigurationError
 from tests.attribution.games import ESTIMATORS, SAMPLING, CountedGame, random_table, table_game
@@ -266,3 +266,60 @@ def test_language_model_games() -> None:
                 (shapley_values(table_game(table), 8, method=method, budget=budget).values - truth) ** 2
             ).mean()
     assert errors["auto"] < errors["pmcshap"]
+
+
+@pytest.mark.parametrize("name", SAMPLING)
+def test_a_complete_log_serves_every_method(name: str) -> None:
+    """Within a budget each method gives what it would have given by itself; with all of the log, exact values."""
+    table = random_table(6)
+    log = shapley_values(table_game(table), 6, method="exact").log
+    own = shapley_values(table_game(table), 6, budget=30, seed=2, **ESTIMATORS[name])
+    found = known_values(log, budget=30, seed=2, **ESTIMATORS[name])
+    assert np.array_equal(found.values, own.values)
+    assert np.array_equal(found.covariance, own.covariance)
+    assert known_values(log, **ESTIMATORS[name]).exact
+
+
+def test_another_methods_coalitions_are_read_as_they_are() -> None:
+    """Pairs that one method chose, another fits: exact for an additive game; what cannot read them says so."""
+    worth = np.arange(8.0)
+    log = shapley_values(lambda coalitions: (coalitions @ worth)[:, None], 8, budget=40).log
+    for name in ("pmcshap", "kernelshap", "mcshap", "gp"):
+        found = known_values(log, method=name)
+        assert np.allclose(found.scores, worth, atol=1e-6), name
+        assert found.n_evaluations == 40
+    with pytest.raises(AttributionError, match="no whole orders"):
+        known_values(log, method="permutation")
+    with pytest.raises(AttributionError, match="exact values need all 256"):
+        known_values(log, method="exact")
+
+
+def test_pairs_are_found_wherever_they_stand_in_a_log() -> None:
+    """A log that several methods wrote gives paired methods its pairs, in any order, and nothing else."""
+    table, random = random_table(6), np.random.default_rng(0)
+    log = shapley_values(table_game(table), 6, budget=20, method="gp").log
+    codes = random.permutation(20)
+    mixed = CoalitionLog(6, log.coalitions[codes], log.values[codes])
+    single = ~np.eye(6, dtype=bool)[:1] & np.array([1, 1, 1, 0, 0, 0], dtype=bool)
+    mixed.evaluate(table_game(table), single)
+    again = known_values(mixed, method="pmcshap", n_fits=400)
+    assert again.n_evaluations in (20, 21, 22)
+    assert np.allclose(again.scores, known_values(log, method="pmcshap", n_fits=400).scores, atol=0.1)
+    assert np.allclose(again.values.sum(axis=0), log.values[0] - log.values[1], atol=1e-9)
+
+
+def test_a_method_is_written_as_a_text() -> None:
+    """With its settings, and read back; what a result rests on names the defaults as well."""
+    method = Method.parse("pmcshap:n_fits=50+released=true")
+    assert method.options == {"n_fits": 50, "released": True}
+    assert Method.parse(str(method)) == method
+    found = Method.parse("mcshap:pool_share=0.5").values(table_game(random_table(7)), 7, budget=40)
+    assert found.method == "mcshap"
+    assert Method.parse("mcshap:pool_share=0.5").settings(found) == {"n_fits": 200, "pool_share": 0.5}
+
+
+@pytest.mark.parametrize("text", ["shap", "gp:prior", "gp:prior=flat", "exact:n_fits=3", "pmcshap:paired=true"])
+def test_a_method_that_is_none_is_refused(text: str) -> None:
+    """By name, by form, by a setting that it does not have, or by its value."""
+    with pytest.raises(ConfigurationError):
+        Method.parse(text)
