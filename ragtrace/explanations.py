@@ -7,6 +7,8 @@ to; documents stand in prompt order.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -20,13 +22,19 @@ __all__ = [
     "MethodShares",
     "Precision",
     "RetrieverAttribution",
+    "TermUse",
     "TokenWeights",
+    "Use",
+    "term_uses",
 ]
 
 Offsets: TypeAlias = tuple[int, int]
+Use: TypeAlias = Literal["both", "retriever", "generator", "neither"]
 
 RESOLUTION: Final = 1e-4
 """Nats by which shares must differ to have an order: log-probabilities of a model in float32 are no finer."""
+_MASS: Final = 0.5
+_WORD: Final = re.compile(r"\w+")
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -174,3 +182,107 @@ class Explanation(_Part, frozen=True, kw_only=True):
     device: str = "cpu"
     seconds: float = 0.0
     gpu_seconds: float = 0.0
+
+
+class TermUse(_Part, frozen=True, kw_only=True):
+    """A term of the question, and who went by it.
+
+    `place`: where it stands in the question; None for a word that only a retrieval query has. `retriever`: its part of
+    what the query's words add to the score of a document, a mean over documents; `generator`: its part of what the
+    question's words add to the answer, None where the generator never saw it. A negative part lowers the score, or the
+    answer's probability.
+    """
+
+    text: str
+    place: Offsets | None = None
+    retriever: float = 0.0
+    generator: float | None = None
+    used_by: Use = "neither"
+
+
+def term_uses(
+    found: Explanation, question: str, queries: Sequence[str] = (), mass: float = _MASS
+) -> tuple[TermUse, ...]:
+    """By which terms of the question retriever and generator went: only one of them, both, or neither; in the order of
+    the question, words that stand in a retrieval query alone behind them.
+
+    A side uses the fewest terms, strongest first, that hold `mass` of all that terms add. queries: the texts that
+    `RetrieverAttribution.query_number` counts, where they are not the question itself; their words are found in it by
+    their spelling, without case. Nothing where one of the two sides was not explained.
+
+    Source: RAG-E, figure 1.
+    """
+    if found.query is None or not found.query.shares or not found.retriever:
+        return ()
+    spans = found.query.query_spans
+    sums, elsewhere = [0.0] * len(spans), dict[str, float]()
+    for why in found.retriever:
+        text = queries[why.query_number] if why.query_number < len(queries) else question
+        words = [(word.start(), word.end()) for word in _WORD.finditer(text)] if text != question else list(spans)
+        weights = _parts(_by_span(why.query, words))
+        for place, weight in zip(_places(words, text, question, spans), weights, strict=True):
+            if isinstance(place, int):
+                sums[place] += weight / len(found.retriever)
+            else:
+                elsewhere[place] = elsewhere.get(place, 0.0) + weight / len(found.retriever)
+    shares = _parts([share if abs(share) > RESOLUTION else 0.0 for share in found.query.shares])
+    went_by = _strongest([*sums, *elsewhere.values()], mass)
+    needed = _strongest(shares, mass)
+    terms = [
+        TermUse(text=question[start:end], place=(start, end), retriever=sums[at], generator=shares[at])
+        for at, (start, end) in enumerate(spans)
+    ]
+    terms += [TermUse(text=word, retriever=weight) for word, weight in elsewhere.items()]
+    return tuple(
+        msgspec.structs.replace(term, used_by=_use(at in went_by, at in needed)) for at, term in enumerate(terms)
+    )
+
+
+def _by_span(tokens: TokenWeights, spans: Sequence[Offsets]) -> list[float]:
+    """The weights of the tokens in each span; a token belongs to the first span that it touches."""
+    sums = [0.0] * len(spans)
+    for (start, end), weight in zip(tokens.spans, tokens.weights, strict=False):
+        touched = next((at for at, span in enumerate(spans) if start < span[1] and end > span[0]), None)
+        if touched is not None:
+            sums[touched] += weight
+    return sums
+
+
+def _places(words: Sequence[Offsets], text: str, question: str, spans: Sequence[Offsets]) -> list[int | str]:
+    """The span of the question in which each word of a query stands, each occurrence once while there are some; the
+    word itself where none has it."""
+    if text == question:
+        return list(range(len(spans)))
+    known: dict[str, list[int]] = {}
+    for at, (start, end) in enumerate(spans):
+        for word in _WORD.findall(question[start:end]):
+            known.setdefault(word.casefold(), []).append(at)
+    places: list[int | str] = []
+    for start, end in words:
+        among = known.get(text[start:end].casefold())
+        places.append(text[start:end] if not among else among.pop(0) if len(among) > 1 else among[0])
+    return places
+
+
+def _parts(weights: Sequence[float]) -> list[float]:
+    """The weights as parts of the sum of the positive ones; as they are where none is positive."""
+    total = sum(weight for weight in weights if weight > 0)
+    return [weight / total for weight in weights] if total > 0 else list(weights)
+
+
+def _strongest(weights: Sequence[float], mass: float) -> set[int]:
+    """The fewest that hold this share of the positive mass."""
+    order = sorted((at for at, weight in enumerate(weights) if weight > 0), key=lambda at: -weights[at])
+    total, held, chosen = sum(weights[at] for at in order), 0.0, set[int]()
+    for at in order:
+        if held >= mass * total * (1 - 1e-9):
+            break
+        chosen.add(at)
+        held += weights[at]
+    return chosen
+
+
+def _use(by_retriever: bool, by_generator: bool) -> Use:
+    if by_retriever and by_generator:
+        return "both"
+    return "retriever" if by_retriever else "generator" if by_generator else "neither"
