@@ -11,6 +11,7 @@ __all__ = ["EXTRA", "PACKAGES", "find_missing", "missing_extra", "require_analyz
 EXTRA: Final = "analyze"
 PACKAGES: Final = {
     "dateparser": "dateparser",
+    "jinja2": "jinja2",
     "numpy": "numpy",
     "packaging": "packaging",
     "pint": "pint",

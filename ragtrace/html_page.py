@@ -10,11 +10,16 @@ import hashlib
 from collections.abc import Sequence
 from html import escape
 from importlib import resources
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from ragtrace.safe_text import dumps
+from ragtrace.errors import MissingExtraError
+from ragtrace.extras import EXTRA
+from ragtrace.safe_text import dumps, visible
 
-__all__ = ["Html", "asset", "embedded", "join", "standalone", "tag"]
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["Html", "asset", "embedded", "join", "standalone", "tag", "templates"]
 
 _VOID: Final = frozenset({"br", "meta"})
 
@@ -75,3 +80,25 @@ def _policy(scripts: Sequence[str]) -> str:
     digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}; base-uri 'none'"
+
+
+def templates(*packages: str) -> Environment:
+    """The templates of packages, each from its folder `templates/`, that escape all they show: also control characters
+    and characters that turn a line round are shown as what they are.
+
+    Raises: MissingExtraError without jinja2.
+    """
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ModuleNotFoundError:
+        raise MissingExtraError("jinja2", EXTRA) from None
+
+    folders = [str(resources.files(package).joinpath("templates")) for package in packages]
+    return Environment(
+        loader=FileSystemLoader(folders),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value,
+    )

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, quote, urlencode
 
 from ragtrace.errors import ConfigurationError, RagtraceError
+from ragtrace.explanations import Explanation
 from ragtrace.export.evidence_path import shown_rank
-from ragtrace.html_page import Html
+from ragtrace.html_page import Html, templates
 from ragtrace.safe_text import visible
 from ragtrace.store import ATTRIBUTION, Store
 from ragtrace.types import Analysis, RequestRecord, replace
@@ -87,7 +88,6 @@ def make_app(store: Store, access: Access, *, is_local: bool = False, is_secure:
         Route("/", page(pages.overview), methods=["GET"]),
         Route("/requests", page(pages.requests), methods=["GET"]),
         Route("/requests/{request_id:path}", page(pages.request), methods=["GET"]),
-        Route("/explanations/{request_id:path}", page(pages.explanation), methods=["GET"]),
         Route("/labels/{request_id:path}", page(pages.label, writes=True), methods=["POST"]),
         Route("/triage", page(pages.triage), methods=["GET"]),
         Route("/alerts", page(pages.judge_alert, writes=True), methods=["POST"]),
@@ -307,29 +307,12 @@ class _Pages:
             asked_stages=asked_stages(record, analysis),
             said=SAID,
             own=next((one for one in labels if one.labeler == viewer.name), None),
-            explanation=_findings(record, explanation) if viewer.sees_content and explanation else (),
+            explanation=_explained(record, explanation) if viewer.sees_content and explanation else None,
             is_explained=explanation is not None,
             form_token=self._sessions.form_token(asked.cookie),
             may_set_gold=viewer.owns(record.service),
             note=KEPT.get(asked.query.get("kept", ""), ""),
         )
-
-    def explanation(self, asked: _Asked) -> Response:
-        """Why the answer is as it is, and why each document was retrieved: texts, and nothing without them."""
-        if not asked.viewer.sees_content:
-            raise _Refused(403, "You see no texts", "Your token's role shows numbers alone.")
-        from ragtrace.analyze.claim_attribution import resting_on
-        from ragtrace.export.explanation_html import sections
-
-        record, analysis = self._found(asked)
-        explained = self._store.get_analysis(record.request_id, ATTRIBUTION)
-        if explained is None or explained.explanation is None:
-            raise _UNKNOWN("This request is not explained: ragtrace explain ID --generator MODEL does that.")
-        found = explained.explanation
-        claims = resting_on(analysis.claims, found.generator) if analysis else ()
-        self._read(asked.viewer, f"the explanation of request {record.request_id}")
-        body, data = sections(bounded(record)[0], found, claims)
-        return self._shown("explanation.html", asked.viewer, body=body, data=data, record=record)
 
     def label(self, asked: _Asked) -> Response:
         """Keep what somebody says of a request."""
@@ -434,11 +417,11 @@ class _Pages:
         _READING.info("%s (%s) read %s", viewer.name, of, visible(what).replace("\n", " "))
 
 
-def _findings(record: RequestRecord, explanation: Any) -> tuple[str, ...]:
-    """What the stored explanation says, in sentences."""
-    from ragtrace.export.explanation_html import findings
+def _explained(record: RequestRecord, explanation: Explanation) -> tuple[Html, Html]:
+    """The sections of the explanation, and the figures that its script reads."""
+    from ragtrace.export.explanation_html import sections
 
-    return findings(record, explanation)
+    return sections(bounded(record)[0], explanation)
 
 
 def _check_site(request: Request) -> None:
@@ -472,17 +455,8 @@ def _assets() -> dict[str, tuple[str, str]]:
 
 
 def _environment() -> Environment:
-    """Templates that escape all they show."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(str(resources.files("ragtrace.web").joinpath("templates"))),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value,
-    )
+    """The pages' templates."""
+    environment = templates("ragtrace.web")
     environment.filters |= {
         "time": _time,
         "clock": _clock,

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from ragtrace.explanations import Explanation, TokenWeights
+from ragtrace.export._explanation_drawings import hue, opacity
 from ragtrace.export._explanation_shading import LEVELS, PALETTE
-from ragtrace.export.explanation_html import hue, opacity, page
+from ragtrace.export.explanation_html import page
 from ragtrace.types import Claim, PackRun, replace
 from tests.export.explained import ANSWER, QUESTION, TEXTS, explanation, left_out, record, tokens
 
-_VOID = {"meta"}
+_VOID = {"meta", "br"}
 _EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 
 

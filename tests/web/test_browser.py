@@ -20,7 +20,7 @@ PAGES: Final = {
     "request": f"/requests/{ALTERED}",
     "hostile": f"/requests/{HOSTILE}",
     "triage": f"/triage?service={quote(SERVICE)}",
-    "explanation": f"/explanations/{EXPLAINED}",
+    "explanation": f"/requests/{EXPLAINED}",
 }
 CONTRAST: Final = """
 (() => {

@@ -24,6 +24,7 @@ TOKENS = {
     "all": "all-tenants-content-token",
     "acme": "acme-content-token-0001",
     "numbers": "acme-numbers-token-0001",
+    "all-numbers": "all-numbers-token-00001",
     "judge": "acme-judge-token-000001",
     "rival": "rival-content-token-001",
 }
@@ -31,6 +32,7 @@ FILE = f"""
 ann {TOKENS["all"]} tenant=* role=content
 bob {TOKENS["acme"]} tenant=acme role=content
 eve {TOKENS["numbers"]} tenant=acme role=numbers
+moe {TOKENS["all-numbers"]} tenant=* role=numbers
 joe {TOKENS["judge"]} tenant=acme role=judge  # labels
 rob {TOKENS["rival"]} tenant=rival role=content
 """
@@ -109,13 +111,18 @@ def test_lost_evidence_is_shown_where_it_was_lost(store: Store) -> None:
 
 def test_an_explanation_is_a_page_without_inline_scripts(store: Store) -> None:
     """Shares, rankings and shaded words are shown, and no script stands in the page but data."""
-    answer = client(store).get(f"/explanations/{EXPLAINED}")
-    assert "Shares of the documents" in answer.text
-    assert re.findall(r"<script(?![^>]*(?:src=\"/static/|type=\"application/json\"))", answer.text) == []
-    assert "What the answer rests on" in client(store).get(f"/requests/{EXPLAINED}").text
+    page = client(store).get(f"/requests/{EXPLAINED}").text
+    for part in (
+        "What the answer rests on",
+        "Shares of the documents",
+        "who used them",
+        "weighted attribution-relevance",
+    ):
+        assert part in page
+    assert re.findall(r"<script(?![^>]*(?:src=\"/static/|type=\"application/json\"))", page) == []
 
 
-@pytest.mark.parametrize("path", [*PAGES, f"/explanations/{EXPLAINED}", "/signin", "/nowhere"])
+@pytest.mark.parametrize("path", [*PAGES, f"/requests/{EXPLAINED}", "/signin", "/nowhere"])
 def test_no_recorded_text_becomes_an_element(store: Store, path: str) -> None:
     """Scripts, handlers, terminal codes and turned lines of any field are shown as text; all addresses are our own."""
     answer = client(store).get(path)
@@ -139,7 +146,7 @@ def test_a_hostile_request_is_shown_in_full_view_and_bounded(store: Store) -> No
     assert len(page) < 400_000
 
 
-@pytest.mark.parametrize("path", [*PAGES, f"/explanations/{EXPLAINED}"])
+@pytest.mark.parametrize("path", [*PAGES, f"/requests/{EXPLAINED}"])
 def test_nobody_sees_anything_without_a_token(store: Store, tokens: Path, path: str) -> None:
     """A browser is sent to sign in, and to nowhere else; a program gets 401."""
     visitor = client(store, tokens)
@@ -185,7 +192,12 @@ def test_who_sees_numbers_alone_sees_no_text(store: Store, tokens: Path, path: s
 
 def test_numbers_alone_show_no_explanation(store: Store, tokens: Path) -> None:
     """It is made of texts."""
-    assert client(store, tokens, "numbers").get(f"/explanations/{EXPLAINED}").status_code == 403
+    page = client(store, tokens, "all").get(f"/requests/{EXPLAINED}").text
+    assert "The answer rests most on D" in page
+    numbers = client(store, tokens, "all-numbers").get(f"/requests/{EXPLAINED}")
+    assert numbers.status_code == 200
+    assert "rests most on" not in numbers.text
+    assert "theft" not in numbers.text
 
 
 def test_a_session_begins_with_a_token_and_ends_with_it(store: Store, tmp_path: Path) -> None:
