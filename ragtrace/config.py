@@ -491,6 +491,9 @@ _COMMANDS: Final = (
     _of("analyze", "entities", "spaCy pipeline", None,
         "Read the names in questions by this spaCy pipeline, where the application names no facets (ragtrace[spacy]); "
         "a pipeline runs its own code."),
+    _of("analyze", "provider", "text", "source",
+        "What names the provider of a document in the series of exposure: source, doc_id, modality, a key of its "
+        "metadata, or none for no such series."),
     _of("analyze", "probe_share", "number from 0 to 1", 1.0,
         "Share of the requests with a suspected retrieval that are asked about."),
     _of("analyze", "probe_sound", "number from 0 to 1", 0.05, "The same of the requests whose retrieval looks sound."),

@@ -17,12 +17,13 @@ from ragtrace.registry import Instrument, StageInfo
 __all__ = ["labeled_owner", "of_burn", "of_instrument", "of_suspicion"]
 
 _SOURCES: Final = "sources"
+_EXPOSURE: Final = "exposure"
 _TOLD: Final = "1h"
 _SAID: Final = 0.1  # share from which it is said that an earlier stage is not known
 _SINCE: Final = {"page": "3h ago", "ticket": "1d ago"}
 _ALL_SEGMENTS: Final = "other"  # the exporter's name for those past its limit
 
-_DASHBOARDS: Final = {PLATFORM: "ragtrace-analyzer", _SOURCES: "ragtrace-sources"}
+_DASHBOARDS: Final = {PLATFORM: "ragtrace-analyzer", _SOURCES: "ragtrace-sources", _EXPOSURE: "ragtrace-exposure"}
 _SHARE: Final = "{{ . | first | value | humanizePercentage }}"
 _NUMBER: Final = '{{ . | first | value | printf "%.0f" }}'
 _OWN: Final = {"service": "$labels.service", "segment": "$labels.segment"}
@@ -134,18 +135,31 @@ def of_instrument(
     """
     texts = {"summary": summary, "description": description}
     stage = next((one for one in made.registry.stages if one.name == instrument.stage), None)
-    if instrument.runbook is None and (stage is None or "source" in labels):
+    if instrument.runbook is None and (stage is None or "segment" not in labels):
         raise ConfigurationError(
             f"alerts watch the metric {instrument.id!r}, which names no page of docs/runbooks/; give it a runbook in "
             "metrics/*.yaml"
         )
     if stage is None:
         return texts | _links(made, PLATFORM, instrument.runbook, labels)
+    if "provider" in labels:
+        return texts | _of_provider(made, stage, instrument.runbook)
     if "source" not in labels:
         return texts | _of_stage(made, stage, severity, instrument.runbook)
     links = _links(made, _SOURCES, instrument.runbook, labels)
     triage = f"ragtrace source list --service={_word('service')}"
     return {**texts, "release": _release(made, stage.components), **links, "triage": triage}
+
+
+def _of_provider(made: AlertPolicy, stage: StageInfo, runbook: str | None) -> dict[str, str]:
+    """The suspected release, of this stage or an earlier one, the links, and the command that shows all providers."""
+    earlier = [one for one in made.registry.stages if one.order <= stage.order]
+    return {
+        "release": _release(made, tuple(component for one in earlier for component in one.components)),
+        **_links(made, _EXPOSURE, runbook, ("service",)),
+        "triage": f"ragtrace exposure report --service={_word('service')} --since='{_SINCE['ticket']}' "
+        "--before='2d ago'",
+    }
 
 
 def _of_stage(made: AlertPolicy, stage: StageInfo, severity: str, runbook: str | None = None) -> dict[str, str]:

@@ -47,6 +47,7 @@ def long_scenarios(made: AlertPolicy) -> Iterator[AlertScenario]:
     """What takes hours to tell: a sample every five minutes."""
     yield _rare(made)
     yield from _growth(made)
+    yield from _starved(made)
 
 
 def _platform(name: str, **labels: str) -> ExpectedAlert:
@@ -284,6 +285,49 @@ def _growth(made: AlertPolicy) -> Iterator[AlertScenario]:
             *_histogram(made.series("candidate_age"), source, age),
         )
         yield AlertScenario(name, series, checks, interval=STEP)
+
+
+def _starved(made: AlertPolicy) -> Iterator[AlertScenario]:
+    """A provider loses its places and its part in answers while it deserves them, another one deserves less, a third is
+    used less where it is shown: somebody is told of the first one, after a release, unless ranking burns."""
+    told = (ExpectedAlert("RagtraceProviderStarvedTicket", "ranking", {"service": SERVICE, "provider": "starved"}),)
+    paged = (ExpectedAlert("RagtraceRankingPage", "ranking", {"service": SERVICE, "segment": FIRST}),)
+    for name, component, burns, alerts in (
+        ("a provider is starved by a release", "reranker", 0.0, told),
+        ("a provider is starved, and the model was released", "model", 0.0, ()),
+        ("a provider is starved while ranking burns", "reranker", 0.5, paged),
+    ):
+        before, after = 60, minutes(made.settings.exposure.window)
+        end = before + after
+        phases = [Phase(before), Phase(after, bad={"ranking": burns})]
+        of = {"service": SERVICE, "component": component, "version": "v2"}
+        at = gauge([(end // STEP + 1, before * 60.0)])
+        series = (
+            *judged(made, phases, FIRST, interval=STEP),
+            *requests(made, phases, FIRST, interval=STEP),
+            *_provided(made, before // STEP, after // STEP),
+            {"series": selector(made.series("release_timestamp"), of), "values": at},
+        )
+        yield AlertScenario(name, series, (Expectation(end, alerts, ever=True),), interval=STEP)
+
+
+def _provided(made: AlertPolicy, before: int, after: int) -> Iterator[Series]:
+    """The counters of four providers that have a quarter each, and later what becomes of them."""
+    lost = (1 - made.settings.exposure.fall) / 2
+    for provider, shown, used, deserved in (
+        ("starved", lost, lost, 1.0),
+        ("irrelevant", lost, lost, lost),
+        ("unused", 1.0, lost, 1.0),
+        ("other", 3 - 2 * lost, 4 - 3 * lost, 2 - lost),
+    ):
+        for watched, labels, part in (
+            ("provider_requests", {}, 1.0),
+            ("provider_exposure", {"reference": "proxy"}, shown),
+            ("provider_deserved_exposure", {"reference": "proxy"}, deserved),
+            ("provider_attributed_exposure", {"used_by": "claims"}, used),
+        ):
+            name = selector(made.series(watched), {"service": SERVICE, "provider": provider, **labels})
+            yield {"series": name, "values": ramp([(before, 25.0), (after, 25.0 * part)])}
 
 
 def _histogram(name: str, labels: dict[str, str], means: Sequence[tuple[int, float]]) -> list[Series]:

@@ -1,8 +1,8 @@
 """The recording rules, and the PromQL that rules share.
 
 Recorded for every window: how many requests were judged, how many of them bad, how sure that is, and what burns its
-budget; and for the windows of suspicion in how many requests each stage is in doubt, in how many it usually is, what
-has risen, and at which stage.
+budget; for the windows of suspicion in how many requests each stage is in doubt, in how many it usually is, what has
+risen, and at which stage; and what part each provider has of the places in prompts, of what is used and deserved.
 Series keep `reference` and `judge`: neither two references nor two judges ever stand in one ratio. What burns or has
 risen has neither label, so that a change of judge neither resolves nor doubles an alert.
 """
@@ -29,6 +29,7 @@ __all__ = [
     "either",
     "increase",
     "not_known",
+    "provider",
     "quoted",
     "recording_groups",
     "requests",
@@ -55,6 +56,12 @@ _BY_RULE: Final = "service, segment, reference, judge"
 # What alerts judge: requests with no earlier stage broken or suspected, drawn at random.
 _RANDOM: Final = {"stratum": "random"}
 _JUDGED: Final = {"scope": "conditional", **_RANDOM}
+# What providers have parts of: the metric, which of its series, and the labels whose values are never mixed.
+_PARTS: Final[tuple[tuple[str, str, dict[str, str], tuple[str, ...]], ...]] = (
+    ("shown", "provider_exposure", {}, ()),
+    ("used", "provider_attributed_exposure", {"used_by": "claims"}, ()),
+    ("deserved", "provider_deserved_exposure", {}, ("reference",)),
+)
 _SLOW_FROM_MILLISECONDS: Final = Duration.parse("1d").milliseconds
 
 
@@ -133,6 +140,11 @@ def risen(window: Duration | None = None) -> str:
     return f"ragtrace:sli_doubted:risen{'' if window is None else window.name}"
 
 
+def provider(what: str, when: str) -> str:
+    """The recorded part that a provider has of what is shown, used or deserved, or its requests; `now` or `usual`."""
+    return f"ragtrace:provider_{what}:{when}"
+
+
 def _doubt(what: str, window: Duration) -> str:
     """What else is recorded of the share in doubt: its count, `z`, rise, error, or a rise that is clear."""
     return f"ragtrace:sli_doubted:{what}{window.name}"
@@ -156,6 +168,7 @@ def recording_groups(made: AlertPolicy) -> list[Group]:
         _group("ragtrace-sli-slow", evaluation.slow_interval, _indicator_rules(made, slow)),
         _group("ragtrace-sli", evaluation.interval, [*_indicator_rules(made, fast), *_burning_rules(made, every)]),
         _group("ragtrace-suspicion", evaluation.slow_interval, [*_suspicion_rules(made)]),
+        _group("ragtrace-exposure", evaluation.slow_interval, [*_exposure_rules(made)]),
     ]
     return [group for group in groups if group["rules"]]
 
@@ -193,6 +206,20 @@ def _wilson(window: Duration, z: float) -> Rule:
         "record": wilson(window),
         "expr": f"clamp_min(\n  (\n    {center}\n    - {margin}\n  ) / (1 + {z**2:.6g} / {n}),\n  0\n)",
     }
+
+
+def _exposure_rules(made: AlertPolicy) -> Iterator[Rule]:
+    """Each provider's part of what all providers of its service have, and the requests that it was in, in the window
+    and in the baseline before it. Two references never stand in one part."""
+    fall = made.settings.exposure
+    for when, window, ago in (("now", fall.window, ""), ("usual", fall.baseline, f" offset {fall.window}")):
+        for what, watched, labels, by in _PARTS:
+            own = increase(made.series(watched), window, ago, by=", ".join(("service", "provider", *by)), labels=labels)
+            whole = increase(made.series(watched), window, ago, by=", ".join(("service", *by)), labels=labels)
+            on = ", ".join(("service", *by))
+            yield {"record": provider(what, when), "expr": f"{own}\n/ on ({on}) group_left () ({whole} > 0)"}
+        seen = increase(made.series("provider_requests"), window, ago, by="service, provider")
+        yield {"record": provider("requests", when), "expr": seen}
 
 
 def _burning_rules(made: AlertPolicy, every: tuple[Duration, ...]) -> Iterator[Rule]:

@@ -19,6 +19,7 @@ from ragtrace.alerts._recording import (
     burning,
     either,
     increase,
+    provider,
     risen,
     selector,
     silences,
@@ -29,6 +30,8 @@ from ragtrace.alerts.settings import BurnRate, Duration, Growth, SourceLateness
 __all__ = ["drift_alerts", "indicator_alerts", "suspicion_alerts"]
 
 _BY_SOURCE: Final = "service, source"
+_BY_PROVIDER: Final = "service, provider"
+_OTHERS: Final = "other"  # the providers past a service's places, in one series
 
 
 def indicator_alerts(made: AlertPolicy) -> Iterator[Rule]:
@@ -131,6 +134,7 @@ def suspicion_alerts(made: AlertPolicy) -> Iterator[Rule]:
 def drift_alerts(made: AlertPolicy) -> Iterator[Rule]:
     """The tickets of growth and of sources."""
     yield _rank_shift(made)
+    yield _starved(made)
     yield _candidate_age(made)
     yield _delay(made)
     yield _freshness(made)
@@ -159,6 +163,44 @@ def _rank_shift(made: AlertPolicy) -> Rule:
         description=f"Over the last {growth.window.name} reranking moved the evidence by {{{{ $value | humanize }}}} "
         f"ranks on average: more than {growth.factor:g} times as far as in the {growth.baseline.name} before.",
         labels=("service", "segment"),
+    )
+
+
+def _starved(made: AlertPolicy) -> Rule:
+    """A provider that lost places which its documents deserve, and with them its part in answers, after a release.
+
+    That a provider is used less while it keeps its places is not the ranking's doing. While ranking or an earlier stage
+    burns, that speaks.
+    """
+    fall = made.settings.exposure
+    used, usual = provider("used", "now"), provider("used", "usual")
+    n, usual_n = (f"({provider('requests', when)} >= {fall.minimum:g})" for when in ("now", "usual"))
+    deserved = f"{provider('deserved', 'now')} {{}} {1 - fall.slack:g} * {provider('deserved', 'usual')}"
+    ranking = next(one for one in made.indicators if one.name == "ranking")
+    stages = (*ranking.upstream, ranking.name)
+    components = [one for stage in made.indicators if stage.name in stages for one in stage.stage.components]
+    released = selector(made.series("release_timestamp"), component=Pattern("|".join(components)))
+    lines = [
+        f"({used} < {1 - fall.fall:g} * {usual})",
+        f"and ({usual} - {used} > {fall.z:g} * sqrt({usual} * (1 - {usual}) * (1 / {n} + 1 / {usual_n})))",
+        f"and ({provider('shown', 'now')} < {1 - fall.fall:g} * {provider('shown', 'usual')})",
+        f"and on ({_BY_PROVIDER}) ({deserved.format('>=')})",
+        f"unless on ({_BY_PROVIDER}) ({deserved.format('<')})",
+        f"unless on ({_BY_PROVIDER}) {selector(used, provider=_OTHERS)}",
+        f"and on (service) (max by (service) ({released} <= time()) "
+        f"> time() - {made.settings.releases.suspected.seconds:g})",
+        *(f"unless on (service) {_burned(series, stages, fall.window)}" for series in (PAGE_BURNING, TICKET_BURNING)),
+    ]
+    return _ticket(
+        made,
+        "ProviderStarved",
+        "provider_attributed_exposure",
+        expr="\n".join(lines),
+        summary="ranking: documents of {{ $labels.provider }} reach answers of {{ $labels.service }} no more",
+        description=f"Over the last {fall.window.name} {{{{ $value | humanizePercentage }}}} of what answers use is "
+        f"its, by claims: at least {fall.fall:.0%} less than in the {fall.baseline.name} before, and so is its share of "
+        "the places in prompts. What its documents deserve has not fallen.",
+        labels=("service", "provider"),
     )
 
 

@@ -196,6 +196,19 @@ class GrowthRules(_Authored, frozen=True):
     candidate_age: Growth
 
 
+class ExposureFall(_Authored, frozen=True):
+    """When a provider is starved: over `window`, its shares of what answers used and of the places in prompts are both
+    `fall` below those of the `baseline` before, by `z` standard errors of the first and with `minimum` requests in
+    both, while the share that it deserves is at most `slack` below."""
+
+    window: Duration
+    baseline: Duration
+    fall: float
+    slack: float
+    z: float
+    minimum: float
+
+
 class SourceLateness(_Authored, frozen=True):
     """When a source's time is out of the usual."""
 
@@ -297,6 +310,7 @@ class AlertSettings(_Authored, frozen=True):
     hold: Hold
     releases: Releases
     growth: GrowthRules
+    exposure: ExposureFall
     sources: Sources
     platform: Platform
     evaluation: Evaluation
@@ -436,6 +450,10 @@ def _bounds(settings: AlertSettings) -> Iterator[_Bound]:
         yield _at_least_1(f"growth.{name}.factor", one.factor)
         yield _positive(f"growth.{name}.floor", one.floor)
         yield _at_least_1(f"growth.{name}.minimum", one.minimum)
+    yield _share("exposure.fall", settings.exposure.fall)
+    yield _share("exposure.slack", settings.exposure.slack)
+    yield _Bound("exposure.z", settings.exposure.z, 0.0, 10.0, "a number from 0 to 10, such as 4")
+    yield _at_least_1("exposure.minimum", settings.exposure.minimum)
     sources, platform = settings.sources, settings.platform
     for name in ("delay", "freshness", "report"):
         yield _at_least_1(f"sources.{name}.factor", getattr(sources, name).factor)

@@ -6,9 +6,17 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta
 from math import isfinite
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from ragtrace.analyze.diagnosis import stages_in_scope
+from ragtrace.analyze.exposures import (
+    UNNAMED,
+    UsedBy,
+    provider_of,
+    request_exposures,
+    used_documents,
+    useful_documents,
+)
+from ragtrace.bounds import sampling_weight
 from ragtrace.coverage import claim_supports
 from ragtrace.coverage.values import date_ranges
 from ragtrace.registry import instruments
@@ -31,6 +39,8 @@ DATES: Final = (
     "published_at", "published", "published_date", "created_at", "creation_date", "date",
 )  # fmt: skip
 """Keys of a candidate's metadata that state when its document changed; the first that can be read counts."""
+_USED_BY: Final[tuple[UsedBy, ...]] = ("claims", "citations")
+"""What says in each analysis which documents were used."""
 _UNKNOWN: Final = "unknown"
 """The source of candidates that name none."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,11 +49,13 @@ _MONTH: Final = 31  # days; a date that is less precise says nothing of an age
 _SCALES: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))  # numbers from there on are nano-, micro-, milliseconds
 
 
-def analysis_deltas(record: RequestRecord, analysis: Analysis, *, now: int) -> tuple[Delta, ...]:
+def analysis_deltas(record: RequestRecord, analysis: Analysis, *, now: int, provider: str = "") -> tuple[Delta, ...]:
     """Increments of the totals for a request's first completed analysis. `now`: nanoseconds since the epoch.
 
-    The states of the stages count only in time (`LATE_AFTER_SECONDS` after the request's end); later results are
-    counted apart. With scope `conditional` a stage counts a request only where no earlier stage is broken or suspected.
+    provider: what names the provider of a document, as `provider_of` takes it; empty: nothing counts by provider.
+    The states of the stages and exposure count only in time (`LATE_AFTER_SECONDS` after the request's end); later
+    results are counted apart. With scope `conditional` a stage counts a request only where no earlier stage is broken
+    or suspected.
     """
     labels = _Labels(record, analysis)
     late = now - record.ended_at > LATE_AFTER_SECONDS * 1e9
@@ -52,6 +64,8 @@ def analysis_deltas(record: RequestRecord, analysis: Analysis, *, now: int) -> t
         deltas.append(labels.count(instruments.LATE_EVALUATIONS))
     else:
         deltas.extend(_states(analysis, labels))
+        if provider:
+            deltas.extend(_exposed(record, analysis, labels, provider))
     return tuple(deltas)
 
 
@@ -59,6 +73,30 @@ def attribution_deltas(record: RequestRecord, analysis: Analysis, *, drawn: bool
     """Increments of the totals for a request's first explanation. drawn: at random, among all of the random stratum."""
     labels = _Labels(record, analysis, "random" if drawn else "flagged")
     return tuple(_scored(analysis, labels))
+
+
+def _exposed(record: RequestRecord, analysis: Analysis, labels: _Labels, by: str) -> Iterator[Delta]:
+    """Exposure by provider, of the random stratum: each request counts by its chance to be kept."""
+    if not record.head_sampled:
+        return
+    weight = sampling_weight(record.head_probability)
+    useful = useful_documents(analysis, record.candidates)
+    reference = "none" if useful is None else analysis.reference
+    for used_by in _USED_BY:
+        used = used_documents(analysis, used_by)
+        sums = request_exposures(record, by, useful, used)
+        if isinstance(sums, str):
+            return
+        for provider, one in sums.items():
+            counts = [(instruments.PROVIDER_ATTRIBUTED_EXPOSURE, one.used), (instruments.PROVIDER_MISUSED, one.misused)]
+            if used_by == _USED_BY[0]:
+                yield labels.count(instruments.PROVIDER_REQUESTS, provider=provider, shown=False)
+                counts.append((instruments.PROVIDER_EXPOSURE, one.exposed))
+                counts.append((instruments.PROVIDER_DESERVED_EXPOSURE, one.deserved))
+            for instrument, places in counts:
+                if places:
+                    given = {"provider": provider, "used_by": used_by, "reference": reference}
+                    yield labels.count(instrument, weight * places, shown=False, **given)
 
 
 class _Labels:
@@ -149,7 +187,7 @@ def candidate_ages(record: RequestRecord) -> Iterator[tuple[str, float]]:
         return
     seen: set[str] = set()
     for candidate in record.candidates:
-        source = _source(candidate)
+        source = provider_of(candidate, "source").replace(UNNAMED, _UNKNOWN)
         if source in seen:
             continue
         changed = _changed(candidate)
@@ -159,17 +197,6 @@ def candidate_ages(record: RequestRecord) -> Iterator[tuple[str, float]]:
         if age >= -_DAY:
             seen.add(source)
             yield source, max(0.0, age)
-
-
-def _source(candidate: Candidate) -> str:
-    """The source by name; a URL counts as its host, since each document has another."""
-    name = (candidate.source or "").strip()
-    if "://" in name:
-        try:
-            name = urlsplit(name).hostname or name
-        except ValueError:
-            return _UNKNOWN
-    return name or _UNKNOWN
 
 
 def _changed(candidate: Candidate) -> float | None:

@@ -1,16 +1,14 @@
 """Exposure by provider over a window of a service's requests: whose documents reach prompts, and whose are used.
 
-The requests are those of the random stratum, each weighed by its chance to be kept. A document is exposed where it
-stands in the prompt: the generator reads that and nothing else. What it deserves is the exposure that a ranking with
-the useful documents first gives it (`ragtrace.exposure.target_exposure`); useful is what the reference names, gold
-where there is gold, else the proxy. A document is used where the answer rests on it, by the source that is named.
+The requests are those of the random stratum, each weighed by its chance to be kept; what one adds to each provider is
+`ragtrace.analyze.exposures`.
 
 Source: Kim and Diaz, "Towards Fair RAG", section 3, with the requests of a window in place of sampled rankings.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import erfc, sqrt
@@ -19,8 +17,15 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtrace.analyze.exposures import (
+    UNNAMED,
+    ProviderSums,
+    UsedBy,
+    request_exposures,
+    used_documents,
+    useful_documents,
+)
 from ragtrace.bounds import sampling_weight
-from ragtrace.coverage import SUPPORTED
 from ragtrace.errors import ConfigurationError
 from ragtrace.exposure import (
     Measure,
@@ -31,12 +36,11 @@ from ragtrace.exposure import (
     propensity_weight,
     relevance,
     reweighted_mean,
-    target_exposure,
 )
 from ragtrace.multiplicity import holm
 from ragtrace.numeric import check_seed
 from ragtrace.store import ATTRIBUTION, Store
-from ragtrace.types import Analysis, Candidate, RequestRecord
+from ragtrace.types import Analysis, RequestRecord
 
 __all__ = [
     "FEWEST_REQUESTS",
@@ -50,10 +54,6 @@ __all__ = [
     "exposure_report",
 ]
 
-UsedBy = Literal["claims", "citations", "shapley"]
-
-UNNAMED: Final = "(none)"
-"""The provider of documents that name none."""
 OTHERS: Final = "(others)"
 FEWEST_REQUESTS: Final = 50
 """Below so many requests no provider is called above or below what it deserves."""
@@ -61,7 +61,6 @@ FEWEST_REQUESTS: Final = 50
 _PROVIDERS: Final = 20  # that are listed by name; the rest is joined
 _DRAWS: Final = 1_000
 _LEVEL: Final = 0.05
-_SURE: Final = 1.6448536269514722  # standard errors above 0 of a Shapley share that counts as used
 _NOT_DRAWN: Final = (
     "no request of the window says that its ranking was drawn at random, for as many places as its prompt holds and "
     "from the scores that are recorded"
@@ -89,7 +88,8 @@ class ProviderExposure:
     candidates: its share of the candidates. exposed: of the prompts' places. deserved: of these places, where the
     useful documents are known. excess: exposed less deserved, over these requests alone; `standing` says above or below
     where that is sure, however many providers there are. used: of its documents in prompts, the share that the answer
-    rests on. contradicted: the share that the answer contradicts. attributed: its share of all that were used.
+    rests on. contradicted: the share that the answer contradicts. misused: of those used, the share that another part
+    of the answer contradicts. attributed: its share of all that were used.
     """
 
     provider: str
@@ -100,6 +100,7 @@ class ProviderExposure:
     excess: Interval
     used: Interval
     contradicted: Interval
+    misused: Interval
     attributed: Interval
     standing: Literal["above", "below"] | None = None
 
@@ -163,23 +164,7 @@ class ExposureReport:
     other_alpha: OtherAlpha | None = None
 
 
-@dataclass(slots=True)
-class _Sums:
-    """What one request adds to a provider: numbers of documents, or of what they deserve."""
-
-    candidates: float = 0.0
-    exposed: float = 0.0
-    exposed_known: float = 0.0  # where the useful ones are known
-    deserved: float = 0.0
-    exposed_judged: float = 0.0  # where it is known what was used
-    used: float = 0.0
-    contradicted: float = 0.0
-    capacity: float = 0.0  # how many of its candidates the prompt could have held
-    capacity_known: float = 0.0
-    capacity_judged: float = 0.0
-
-
-_COLUMNS: Final = tuple(_Sums.__dataclass_fields__)
+_COLUMNS: Final = tuple(ProviderSums.__dataclass_fields__)
 
 
 @dataclass(slots=True)
@@ -187,7 +172,7 @@ class _Window:
     """The requests of one window: weights and sums."""
 
     weights: list[float] = field(default_factory=list)
-    rows: list[dict[str, _Sums]] = field(default_factory=list)
+    rows: list[dict[str, ProviderSums]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     useful_by: Counter[str] = field(default_factory=Counter)
     used_requests: int = 0
@@ -327,72 +312,17 @@ class _Reader:
     def _add(self, window: _Window, stored: _Stored, weight: float, alpha: float | None) -> None:
         """Count one request, or why it counts nowhere."""
         record, analysis = stored.record, stored.analysis
-        candidates = record.candidates
-        if record.packing is None:
-            window.left_out["what stood in the prompt is not known"] += 1
+        useful = useful_documents(analysis, record.candidates)
+        used = used_documents(stored.explained if self.used_by == "shapley" else analysis, self.used_by)
+        sums = request_exposures(record, self.by, useful, used)
+        if isinstance(sums, str):
+            window.left_out[sums] += 1
             return
-        packed = {chunk.chunk_id for chunk in record.packing.chunks} & {each.chunk_id for each in candidates}
-        if not record.is_retrieved or not packed:
-            window.left_out["no candidate is in the prompt" if record.is_retrieved else "candidates are not known"] += 1
-            return
-        useful = self._useful(analysis, candidates)
-        used = self._used(stored)
         window.useful_by.update([analysis.reference] if analysis is not None and useful is not None else [])
         window.used_requests += used is not None
         window.weights.append(weight)
-        window.rows.append(self._sums(candidates, packed, useful, used))
+        window.rows.append(sums)
         window.propensities.append(None if alpha is None else _propensity(record, alpha))
-
-    def _useful(self, analysis: Analysis | None, candidates: Sequence[Candidate]) -> list[bool] | None:
-        """Which candidates are useful; None where nothing says so."""
-        if analysis is None or analysis.reference == "none" or not analysis.reference_chunks:
-            return None
-        known = set(analysis.reference_chunks)
-        return [each.chunk_id in known for each in candidates]
-
-    def _used(self, stored: _Stored) -> tuple[set[str], set[str]] | None:
-        """Which documents the answer rests on, and which it contradicts; None where that is not known."""
-        if self.used_by == "shapley":
-            explained = stored.explained
-            shares = explained.explanation.generator if explained and explained.explanation else None
-            if shares is None or shares.players != "documents":
-                return None
-            pairs = zip(shares.chunk_ids, shares.shares, shares.share_errors, strict=True)
-            return {chunk_id for chunk_id, share, error in pairs if share > _SURE * (error or 0.0)}, set()
-        claims = [claim for claim in stored.analysis.claims if claim.factual] if stored.analysis is not None else []
-        if not claims:
-            return None
-        against = {chunk for claim in claims for chunk, value in claim.contradictions.items() if value >= SUPPORTED}
-        if self.used_by == "citations":
-            cited = {mark.chunk_id for claim in claims for mark in claim.citations if mark.chunk_id}
-            return (cited, against) if cited else None
-        return {chunk for claim in claims for chunk, value in claim.supports.items() if value >= SUPPORTED}, against
-
-    def _sums(
-        self,
-        candidates: Sequence[Candidate],
-        packed: set[str],
-        useful: list[bool] | None,
-        used: tuple[set[str], set[str]] | None,
-    ) -> dict[str, _Sums]:
-        deserved = target_exposure(useful, len(packed)) if useful is not None else np.zeros(len(candidates))
-        sums: dict[str, _Sums] = defaultdict(_Sums)
-        for candidate, deserves in zip(candidates, deserved.tolist(), strict=True):
-            one, is_packed = sums[_provider(candidate, self.by)], candidate.chunk_id in packed
-            one.candidates += 1
-            one.exposed += is_packed
-            if useful is not None:
-                one.exposed_known += is_packed
-                one.deserved += deserves
-            if used is not None and is_packed:
-                one.exposed_judged += 1
-                one.used += candidate.chunk_id in used[0]
-                one.contradicted += candidate.chunk_id in used[1]
-        for one in sums.values():
-            one.capacity = min(one.candidates, len(packed))
-            one.capacity_known = one.capacity if useful is not None else 0.0
-            one.capacity_judged = one.capacity if used is not None else 0.0
-        return dict(sums)
 
 
 def _propensity(record: RequestRecord, alpha: float) -> float | None:
@@ -444,11 +374,6 @@ def _shared(mean: Reweighted, places: float) -> Interval:
     """As a share of the places of a prompt."""
     assert mean.value is not None
     return Interval(mean.value / places, (mean.low or 0.0) / places, (mean.high or 0.0) / places)
-
-
-def _provider(candidate: Candidate, by: str) -> str:
-    named: object = getattr(candidate, by) if by in ("source", "doc_id", "modality") else candidate.metadata.get(by)
-    return str(named) if named not in (None, "") else UNNAMED
 
 
 def _listed(windows: Sequence[_Window]) -> list[str]:
@@ -534,6 +459,7 @@ def _providers(draws: _Draws, names: Sequence[str]) -> tuple[ProviderExposure, .
         "excess": excess,
         "used": draws.own("used", "exposed_judged"),
         "contradicted": draws.own("contradicted", "exposed_judged"),
+        "misused": draws.own("misused", "used"),
         "attributed": draws.part("used"),
     }
     found = []

@@ -24,6 +24,7 @@ from ragtrace.analyze.diagnosis import first_broken
 from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Depths, Explainer, holding
 from ragtrace.analyze.index_probe import FAULTS, IndexProber, ProbeBudget
 from ragtrace.analyze.services import Services, is_replayed
+from ragtrace.config import SETTINGS
 from ragtrace.coverage import ReadEntities
 from ragtrace.coverage.verifier import AnswerJudge, RelevanceJudge
 from ragtrace.errors import CorruptStore, RecordError
@@ -57,6 +58,7 @@ _Result: TypeAlias = tuple[RequestRecord, Analysis]
 _LONGEST: Final = 200  # characters of a probe's error that are kept
 _BY_WORDS: Final = ModelJudgments()
 _log = logging.getLogger("ragtrace.analyze")
+_NO_PROVIDER: Final = "none"
 
 
 @dataclass(slots=True)
@@ -79,7 +81,8 @@ class WorkerSettings:
     embeddings: one that does so before it; without them words alone do. entities: a model that reads names in
     questions. relevance, answers: models that tell which chunks answer a question and whether an answer speaks of it.
     probe: asks the index about some requests once more, within a budget; None: the one that `ragtrace.configure` was
-    given.
+    given. provider: what names the provider of a document in totals: source, doc_id, modality, a key of the metadata,
+    or none: nothing counts by provider.
     """
 
     owner: str | None = None
@@ -98,6 +101,7 @@ class WorkerSettings:
     answers: AnswerJudge | None = None
     probe: Probe | None = None
     probe_budget: ProbeBudget | None = None
+    provider: str = SETTINGS["provider"].default
 
     @property
     def models(self) -> Models:
@@ -176,6 +180,7 @@ def _work(
     releases = {service: store.releases(service) for service in {record.service for record in records.values()}}
     services.load(record.service for record in records.values())
     models, lease_seconds, depths = settings.models, settings.lease_seconds, settings.depths
+    provider = "" if settings.provider == _NO_PROVIDER else settings.provider
     judged: dict[str, ModelJudgments] = {}
     if models.asks:
         with holding(store, jobs, lease_seconds):
@@ -194,7 +199,7 @@ def _work(
             continue
         record = records.get(job.request_id)
         said = judged.get(job.request_id, _BY_WORDS)
-        analyzed = _analyze(store, job, record, golds, releases, said, models, services, prober)
+        analyzed = _analyze(store, job, record, golds, releases, said, models, services, prober, provider)
         if analyzed:
             outcome, odds[job.request_id], shadows[job.request_id] = analyzed
             flagged = _add_flags(store, records[job.request_id], outcome.analysis, settings.low_score)
@@ -260,6 +265,7 @@ def _analyze(
     models: Models,
     services: Services,
     prober: IndexProber | None,
+    provider: str,
 ) -> tuple[Finished, dict[str, float], dict[str, ShadowCounts]] | None:
     """The outcome of a job, how much its request's stages are in doubt, and what a calibration in shadow says of it;
     None where the job failed."""
@@ -288,7 +294,7 @@ def _analyze(
         )
         if prober is not None:
             analysis = prober.with_probe(record, analysis, case, view, releases[record.service], said.by)
-        deltas = analysis_deltas(record, analysis, now=now)
+        deltas = analysis_deltas(record, analysis, now=now, provider=provider)
         odds = log_odds_of(case.signs) if is_usual else {}
         shadow = (
             _shadowed(record, case, services.in_shadow(record, judge_id(said.by))) if analysis.diagnosis.stages else {}

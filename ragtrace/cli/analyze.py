@@ -64,6 +64,7 @@ def analyze(
     judge_calibration: Annotated[list[str] | None, option("judge_calibration", metavar="ROLE=FILE")] = None,
     judge_tokens: Annotated[int | None, option("judge_tokens", min=0)] = None,
     entities: Annotated[str | None, option("entities", metavar="PIPELINE")] = None,
+    provider: Annotated[str, option("provider", metavar="KEY")] = SETTINGS["provider"].default,
     probe: Annotated[str | None, option("probe", metavar="MODULE:NAME")] = None,
     probe_share: Annotated[float, option("probe_share", min=0.0, max=1.0)] = SETTINGS["probe_share"].default,
     probe_sound: Annotated[float, option("probe_sound", min=0.0, max=1.0)] = SETTINGS["probe_sound"].default,
@@ -117,6 +118,7 @@ def analyze(
             follow=follow,
             limit=limit,
             low_score=load().low_score,
+            provider=provider,
             depths=Depths.parse(explain, explain_rate) if explain else Depths.parse(rate=explain_rate),
             probe_budget=ProbeBudget(
                 suspected=probe_share, others=probe_sound, a_minute=probe_rate / workers, seconds=probe_seconds

@@ -122,7 +122,17 @@ def _print(report: ExposureReport) -> None:
     kinds = [f"{_KINDS[kind]} in {count:,} requests" for kind, count in report.useful_by.items()]
     out.print(f"  useful by {' and '.join(kinds) or 'nothing: no request has a reference'}", highlight=False)
     out.print(f"  used by {_SOURCES[report.used_by]}, in {report.used_requests:,} requests\n", highlight=False)
-    columns = ("provider", "in prompts", "deserved", "difference", "", "used", "contradicted", "of all used")
+    columns = (
+        "provider",
+        "in prompts",
+        "deserved",
+        "difference",
+        "",
+        "used",
+        "contradicted",
+        "used and contradicted",
+        "of all used",
+    )
     print_table(
         columns,
         (
@@ -134,6 +144,7 @@ def _print(report: ExposureReport) -> None:
                 each.standing or "",
                 _percent(each.used.value),
                 _percent(each.contradicted.value),
+                _percent(each.misused.value),
                 _percent(each.attributed.value),
             )
             for each in report.providers

@@ -20,6 +20,7 @@ UIDS: Final = tuple(
         "generation",
         "citation",
         "attribution",
+        "exposure",
         "sources",
         "analyzer",
     )

@@ -54,6 +54,11 @@ __all__ = [
     "NOISE_DISTRACTION",
     "OUTCOMES",
     "PAGE_JUDGMENTS",
+    "PROVIDER_ATTRIBUTED_EXPOSURE",
+    "PROVIDER_DESERVED_EXPOSURE",
+    "PROVIDER_EXPOSURE",
+    "PROVIDER_MISUSED",
+    "PROVIDER_REQUESTS",
     "QUERY_COVERAGE",
     "QUEUE_JOBS",
     "QUEUE_OLDEST",
@@ -117,7 +122,9 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "outcome": ("task", "rating", "verifier"),
     "result": ("good", "bad"),
     "source": (),
-    "label": ("service", "segment", "source"),
+    "provider": (),
+    "used_by": ("claims", "citations"),
+    "label": ("service", "segment", "source", "provider"),
     "resource": ("cpu", "gpu"),
     "state": (),
     "job_kind": ("coverage", "attribution"),
@@ -138,6 +145,7 @@ BUDGETS: Final[dict[str, int]] = {
     "component": 30,
     "version": 20,
     "source": 50,
+    "provider": 20,
 }
 
 WARG_ADJUSTED: Final = Instrument(
@@ -665,6 +673,68 @@ DANGLING_CITATIONS: Final = Instrument(
     computed_by="ragtrace.analyze.scores:dangling_citations",
     better="lower",
     triage=True,
+)
+
+PROVIDER_REQUESTS: Final = Instrument(
+    id="provider_requests",
+    name="ragtrace_provider_requests_total",
+    kind="counter",
+    unit="{request}",
+    brief="Requests with a document of the provider among the candidates, as they were drawn.",
+    owner="ranking-context",
+    attributes=("service", "provider"),
+    source="Kim and Diaz, \"Towards Fair RAG\", section 3",
+    stage="ranking",
+)
+
+PROVIDER_EXPOSURE: Final = Instrument(
+    id="provider_exposure",
+    name="ragtrace_provider_exposure_total",
+    kind="counter",
+    unit="{place}",
+    brief="Places in prompts that the provider's documents held; by the reference that says what is useful, if any.",
+    owner="ranking-context",
+    attributes=("service", "provider", "reference"),
+    source="Kim and Diaz, \"Towards Fair RAG\", section 3: expected exposure",
+    stage="ranking",
+)
+
+PROVIDER_DESERVED_EXPOSURE: Final = Instrument(
+    id="provider_deserved_exposure",
+    name="ragtrace_provider_deserved_exposure_total",
+    kind="counter",
+    unit="{place}",
+    brief="Places in prompts that the provider's documents deserved, if useful documents came first.",
+    owner="ranking-context",
+    attributes=("service", "provider", "reference"),
+    formula="sum_d e*_d, with e*_d = 1 for a useful d and (k - m)/(n - m) for another where m <= k, else k/m and 0",
+    source="Kim and Diaz, \"Towards Fair RAG\", section 3: target exposure",
+    stage="ranking",
+)
+
+PROVIDER_ATTRIBUTED_EXPOSURE: Final = Instrument(
+    id="provider_attributed_exposure",
+    name="ragtrace_provider_attributed_exposure_total",
+    kind="counter",
+    unit="{place}",
+    brief="Places in prompts whose document the answer used.",
+    owner="ranking-context",
+    attributes=("service", "provider", "used_by"),
+    source="Kim and Diaz, \"Towards Fair RAG\", section 3: attributed exposure",
+    stage="ranking",
+    runbook="provider-starved",
+)
+
+PROVIDER_MISUSED: Final = Instrument(
+    id="provider_misused",
+    name="ragtrace_provider_misused_total",
+    kind="counter",
+    unit="{place}",
+    brief="Places in prompts whose document the answer used and contradicted as well.",
+    owner="generation-governance",
+    attributes=("service", "provider", "used_by"),
+    source="ragtrace's addition",
+    stage="generation",
 )
 
 OUTCOMES: Final = Instrument(
@@ -1198,6 +1268,11 @@ INSTRUMENTS: Final[dict[str, Instrument]] = {
     "citation_precision": CITATION_PRECISION,
     "citation_recall": CITATION_RECALL,
     "dangling_citations": DANGLING_CITATIONS,
+    "provider_requests": PROVIDER_REQUESTS,
+    "provider_exposure": PROVIDER_EXPOSURE,
+    "provider_deserved_exposure": PROVIDER_DESERVED_EXPOSURE,
+    "provider_attributed_exposure": PROVIDER_ATTRIBUTED_EXPOSURE,
+    "provider_misused": PROVIDER_MISUSED,
     "outcomes": OUTCOMES,
     "corrected_rate": CORRECTED_RATE,
     "corrected_rate_timestamp": CORRECTED_RATE_TIMESTAMP,

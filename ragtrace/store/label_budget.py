@@ -1,9 +1,9 @@
 """Budgets of labels: the first values of a label count by name, those beyond its budget as `other`.
 
 A service has its place among those of its tenant (what stands before the first slash of its name), a tenant among 200,
-a segment and a source among those of their service. A place is written down in the transaction that counts the value
-first, and stays until somebody has the totals forgotten: so workers and restarts agree, what has counted by name goes
-on so, and neither the totals nor the exposition grow by names that senders make up.
+a segment, a source and a provider among those of their service. A place is written down in the transaction that counts
+the value first, and stays until somebody has the totals forgotten: so workers and restarts agree, what has counted by
+name goes on so, and neither the totals nor the exposition grow by names that senders make up.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ address of each document for its source."""
 
 _TENANTS: Final = 200
 _LONGEST: Final = 256  # characters of a name; each of a service's series has it
-INNER: Final = frozenset(("segment", "source"))
+INNER: Final = frozenset(("segment", "source", "provider"))
 LIMITS: Final[Mapping[str, int]] = {**BUDGETS, TENANT: _TENANTS}
 """How many values of a label have a place, of a service or, for services, of a tenant."""
 _TURN: Final = 0x7261677472610004  # "ragtra", 4

@@ -269,6 +269,32 @@ MUTANTS: Final = (
         _with(r"> 2 \* ", "> 0 * "),
         "what was always large",
     ),
+    Mutant(
+        "whoever is used less is starved",
+        "alerts.yml",
+        _without(r"\n +and \(ragtrace:provider_shown:now.*"),
+        "a provider is starved by a release",
+    ),
+    Mutant(
+        "whoever deserves less is starved",
+        "alerts.yml",
+        _without(r"\n +(and|unless) on \(service, provider\) \(ragtrace:provider_deserved.*"),
+        "a provider is starved by a release",
+    ),
+    Mutant(
+        "starved by a release of the model",
+        "alerts.yml",
+        _without(
+            r'\n +and on \(service\) \(max by \(service\) \(ragtrace_release_timestamp_seconds\{component=~"retr.*'
+        ),
+        "a provider is starved, and the model was released",
+    ),
+    Mutant(
+        "starved beside a page of ranking",
+        "alerts.yml",
+        _without(r"\n +unless on \(service\) max_over_time.*"),
+        "a provider is starved while ranking burns",
+    ),
 )
 
 

@@ -73,11 +73,16 @@ def test_every_alert_says_whose_it_is_and_what_to_do(rule: dict[str, Any]) -> No
     assert bool(told.get("action")) == (labels["stage"] == "platform")
     if labels["stage"] != "platform":
         assert "ragtrace_release_timestamp_seconds" in told["release"]
-        is_of_source = "source" in told["summary"]
+        is_of_source = "labels.source" in told["summary"]
+        is_of_provider = "labels.provider" in told["summary"]
         assert told["triage"].startswith(
-            "ragtrace source list" if is_of_source else "ragtrace triage segment --service="
+            "ragtrace source list"
+            if is_of_source
+            else "ragtrace exposure report --service="
+            if is_of_provider
+            else "ragtrace triage segment --service="
         )
-        assert is_of_source or told["answer"].startswith("ragtrace triage judge --service=")
+        assert is_of_source or is_of_provider or told["answer"].startswith("ragtrace triage judge --service=")
 
 
 def test_alerts_and_runbooks_are_the_same_set() -> None:

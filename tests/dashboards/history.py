@@ -49,6 +49,7 @@ _VALUES: Final[dict[str, tuple[str, ...]]] = {
     "where": ("retrieval", "rerank", "packing", "truncation"),
     "reason": ("no_reference", "language", "queue full"),
     "source": ("wordings", "bulletins", "faq"),
+    "provider": ("north", "south", "east"),
     "metric": tuple(one.id for one in INSTRUMENTS.values() if one.analysis == "coverage"),
     "judge": ("3f9a01c2",),
     "state": ("pending", "leased", "dead"),
@@ -216,6 +217,11 @@ def _count(course: _Course, drawn: random.Random, known: dict[str, str], scores:
         good = drawn.random() < (0.45 if lost else success)
         labels = {**known, "outcome": outcome, "result": "good" if good else "bad"}
         course.add(counted["outcomes"], 1.0, **{name: labels[name] for name in counted["outcomes"].attributes})
+    for provider in _VALUES["provider"]:
+        places = {"provider_exposure": drawn.choice((1, 2, 2, 3)), "provider_deserved_exposure": 1.8}
+        used = {"provider_attributed_exposure": drawn.choice((0, 1)), "provider_misused": float(drawn.random() < 0.1)}
+        for name, number in {"provider_requests": 1.0, **places, **used}.items():
+            _add(course, counted[name], number, {**known, "provider": provider, "used_by": "claims"})
     for kind, resource, seconds in (
         ("coverage", "cpu", 0.02),
         ("attribution", "gpu", 0.3),
