@@ -198,8 +198,8 @@ def _starved(made: AlertPolicy) -> Rule:
         expr="\n".join(lines),
         summary="ranking: documents of {{ $labels.provider }} reach answers of {{ $labels.service }} no more",
         description=f"Over the last {fall.window.name} {{{{ $value | humanizePercentage }}}} of what answers use is "
-        f"its, by claims: at least {fall.fall:.0%} less than in the {fall.baseline.name} before, and so is its share of "
-        "the places in prompts. What its documents deserve has not fallen.",
+        f"its, by claims: at least {fall.fall:.0%} less than in the {fall.baseline.name} before, and so is its share "
+        "of the places in prompts. What its documents deserve has not fallen.",
         labels=("service", "provider"),
     )
 
