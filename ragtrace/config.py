@@ -488,7 +488,7 @@ _COMMANDS: Final = (
         "Judge the claims of answers by a sequence classifier's folder or name (see `ragtrace verifier`)."),
     _of("analyze, calibrate", "embeddings", "model", None,
         "Judge the claims of answers by a sentence encoder's folder or name as well, before any verifier."),
-    _of("analyze", "entities", "spaCy pipeline", None,
+    _of("analyze, calibrate", "entities", "spaCy pipeline", None,
         "Read the names in questions by this spaCy pipeline, where the application names no facets (ragtrace[spacy]); "
         "a pipeline runs its own code."),
     _of("analyze", "provider", "text", "source",

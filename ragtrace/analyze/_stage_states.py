@@ -94,7 +94,7 @@ class Case:
     facets: how the candidates meet each; terms: how they meet the question's key terms, which judge nothing and are
     named where retrieval is suspected; claims: of the answer; probe: what the index said when it was
     asked once more; usual: the scores of the service's other requests; raised: the lines of its calibration, and
-    calibration: its id.
+    calibration: its id; reader: the name of what reads names in questions.
     """
 
     signs: Signs
@@ -116,6 +116,7 @@ class Case:
     usual: Usual = field(default_factory=dict)
     raised: Raised = field(default_factory=dict)
     calibration: str | None = None
+    reader: str | None = None
 
     def is_proven(self, rule: str, margin: float = 0.0) -> bool:
         """Whether a margin above the line of a rule is a proof for this service."""
@@ -236,7 +237,7 @@ def _ranking(case: Case) -> StageFinding:
     if case.reference == "oracle":
         lost = [_loss_line(loss) for loss in case.lost if loss.where != "retrieval"]
         return _finding("ranking", "broken", None, *lost) if lost else _finding("ranking", "sound")
-    if not case.left_out or (_is_matched(signs) and not _leads(signs)):
+    if _loses_nothing(case):
         return _finding("ranking", "sound")
     if signs.left_match is None or signs.packed_match is None:
         return _finding("ranking", "not_known", "undecided" if _has_texts(case) else "not_recorded")
@@ -260,10 +261,17 @@ def _is_better(signs: Signs) -> bool:
     return _leads(signs) if by_model is None else by_model > 0.0
 
 
+def _loses_nothing(case: Case) -> bool:
+    """Whether all candidates stand whole in the prompt, or a chunk of it matches the question as none outside does."""
+    return not case.left_out or (_is_matched(case.signs) and not _leads(case.signs))
+
+
 def _ranking_margin(case: Case) -> float:
     """By how much ranking lies above its line of proof; -inf where what a proof needs besides is not there."""
     signs = case.signs
-    if signs.left_match is None or not _is_better(signs):
+    if not case.packed or _loses_nothing(case) or signs.left_match is None or signs.packed_match is None:
+        return -math.inf
+    if not _is_better(signs):
         return -math.inf
     is_telling = RANKING.heard(signs) is not None or signs.asked >= WORDS
     return case.level(RANKING).margin if is_telling else -math.inf
@@ -272,7 +280,8 @@ def _ranking_margin(case: Case) -> float:
 def proofs(case: Case) -> dict[str, float]:
     """The margin of each rule that would prove its stage broken, were its line low enough, by the name of the rule.
 
-    A rule without a score has a margin of 0. None for requests with gold evidence, of which no line decides.
+    So a line at most as high proves it, also one below 0, where the score alone would call the stage sound. A rule
+    without a score has a margin of 0. None for requests with gold evidence, of which no line decides.
     """
     if case.reference == "oracle":
         return {}
@@ -281,8 +290,7 @@ def proofs(case: Case) -> dict[str, float]:
     found: dict[str, float] = {}
     if _retrieval(replaced(case, raised={})).state == "broken":
         found["rewrite"] = 0.0
-    if ranking.state != "sound" and math.isfinite(margin := _ranking_margin(case)):
-        found["ranking"] = margin
+    found["ranking"] = _ranking_margin(case)
     if _is_generation_judged(case) and _is_evident(case, retrieval, ranking) and not case.signs.hedged:
         found["generation"] = case.level(GENERATION).margin
     if case.cites and case.signs.cited is not None and case.signs.readable:

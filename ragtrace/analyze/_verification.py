@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ragtrace.analyze.analysis import judged_answer
+from ragtrace.analyze.analysis import judge_id, judged_answer, reader_of
 from ragtrace.coverage import JudgedAnswer, ReadEntities, Verifier, united, verify_answers
 from ragtrace.coverage.verifier import ENTAILMENT, AnswerJudge, Calibrated, JudgedRelevance, RelevanceJudge
 from ragtrace.errors import NotJudged
@@ -48,6 +48,10 @@ class Models:
     def verified_by(self) -> VerifiedBy | None:
         """What is stored of them with each analysis; None where words alone judge."""
         return verified_by(*self.layers, relevant=self.relevance, answers=self.answers)
+
+    def judge(self, by: VerifiedBy | None) -> str:
+        """The digest of what judges a request of which models said what `by` says, without a service's calibration."""
+        return judge_id(by, reader=reader_of(self.entities))
 
 
 def verified_by(

@@ -44,7 +44,17 @@ from ragtrace.types import (
 if TYPE_CHECKING:
     from ragtrace.store import ServiceCalibration
 
-__all__ = ["ServiceView", "analyze_record", "examine", "flags_of", "judge_id", "judged_answer", "screen", "with_probe"]
+__all__ = [
+    "ServiceView",
+    "analyze_record",
+    "examine",
+    "flags_of",
+    "judge_id",
+    "judged_answer",
+    "reader_of",
+    "screen",
+    "with_probe",
+]
 
 THERE: Final = 0.25  # evidence presence from which a name that no candidate holds is taken to be written otherwise
 MET: Final = 0.9  # match from which a facet is met
@@ -65,24 +75,33 @@ class ServiceView:
     usual: Usual = field(default_factory=dict)
     calibrations: Sequence[ServiceCalibration] = ()
 
-    def calibration(self, verified_by: VerifiedBy | None) -> ServiceCalibration | None:
-        """The calibration of what judges a request."""
-        judge = judge_id(verified_by)
+    def calibration(self, verified_by: VerifiedBy | None, reader: str | None = None) -> ServiceCalibration | None:
+        """The calibration of what judges a request. reader: what reads the names of its question (`reader_of`)."""
+        judge = judge_id(verified_by, reader=reader)
         return next((each for each in self.calibrations if each.judge == judge), None)
 
 
 _UNKNOWN_SERVICE: Final = ServiceView()
 
 
-def judge_id(verified_by: VerifiedBy | None = None, calibration: str | None = None) -> str:
-    """A short digest of the rules, the model with its calibration, and the service's calibration that judge: the label
-    `judge`."""
+def judge_id(
+    verified_by: VerifiedBy | None = None, calibration: str | None = None, *, reader: str | None = None
+) -> str:
+    """A short digest of the rules, the model with its calibration, what reads the names of questions, and the service's
+    calibration that judge: the label `judge`."""
     parts = [ANALYZER_VERSION]
     if verified_by is not None:
         parts += [verified_by.name, verified_by.weights, verified_by.calibration or ""]
     if calibration is not None:
         parts += ["service", calibration]
+    if reader is not None:
+        parts += ["reader", reader]
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=4).hexdigest()
+
+
+def reader_of(entities: coverage.ReadEntities | None) -> str | None:
+    """The name of what reads the names of questions; None without one."""
+    return None if entities is None else str(getattr(entities, "name", type(entities).__name__))
 
 
 def analyze_record(
@@ -187,7 +206,8 @@ def examine(
         verified_by=verified_by if judged else None,
         computed_at=computed_at,
     )
-    calibration = service.calibration(verified_by)
+    reader = reader_of(entities)
+    calibration = service.calibration(verified_by, reader)
     signs = signs_of(record, kept, table, judged, service.background, relevance=analysis.score(ANSWER_RELEVANCE.id),
                      prompt=prompt, relevances=heard)  # fmt: skip
     before = signs.before_answer()
@@ -214,6 +234,7 @@ def examine(
         usual=service.usual,
         raised=calibration.raised if calibration else {},
         calibration=calibration.calibration_id if calibration else None,
+        reader=reader,
     )
     return replace(analysis, diagnosis=_diagnosis(record, analysis, case, releases, verified_by)), case
 
@@ -398,7 +419,7 @@ def _diagnosis(
         contradicted=bool(case.signs.contradicted),
         versions=record.versions,
         releases=releases,
-        judge=judge_id(verified_by, case.calibration),
+        judge=judge_id(verified_by, case.calibration, reader=case.reader),
     )
     error = record.error
     if diagnosis.stage is None and error:

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 from ragtrace.analyze._fault_injection import FAULTS, Subject, inject
 from ragtrace.analyze._stage_states import RULES, Case, Raised, judge_stages, proofs
 from ragtrace.analyze._verification import Models, judge as ask_models
-from ragtrace.analyze.analysis import examine, judge_id
+from ragtrace.analyze.analysis import examine
 from ragtrace.analyze.diagnosis import first_broken
 from ragtrace.analyze.services import Services
 from ragtrace.store import FaultFigures, Store
@@ -140,8 +140,7 @@ def calibrate_lines(
 def judge_as_worker(store: Store, models: Models) -> JudgeAll:
     """Judges requests as a worker with these models would, by what the store knows of their services; without gold
     evidence, and by lines that no calibration has moved. What its models do not judge is left out."""
-    by = models.verified_by()
-    services = Services(store, judge_id(by))
+    services = Services(store, models.judge(models.verified_by()))
 
     def judge(records: Sequence[RequestRecord]) -> dict[str, tuple[Analysis, Case]]:
         services.load(record.service for record in records)

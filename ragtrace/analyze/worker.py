@@ -19,7 +19,7 @@ from ragtrace.analyze._doubt_model import log_odds_of
 from ragtrace.analyze._stage_states import Case, judge_stages
 from ragtrace.analyze._totals import analysis_deltas
 from ragtrace.analyze._verification import AnswerVerifier, ModelJudgments, Models, judge
-from ragtrace.analyze.analysis import examine, flags_of, judge_id
+from ragtrace.analyze.analysis import examine, flags_of
 from ragtrace.analyze.diagnosis import first_broken
 from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Depths, Explainer, holding
 from ragtrace.analyze.index_probe import FAULTS, IndexProber, ProbeBudget
@@ -131,7 +131,7 @@ def run(
     owner = settings.owner or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     batch, limit, seconds = settings.batch, settings.limit, settings.lease_seconds
     summary = WorkSummary()
-    services = Services(store, judge_id(settings.models.verified_by()))
+    services = Services(store, settings.models.judge(settings.models.verified_by()))
     prober = _prober(store, settings.probe or _configured(), settings.probe_budget)
     while not (stop and stop()):
         room = batch if limit is None else min(batch, limit - summary.done - summary.failed)
@@ -297,7 +297,9 @@ def _analyze(
         deltas = analysis_deltas(record, analysis, now=now, provider=provider)
         odds = log_odds_of(case.signs) if is_usual else {}
         shadow = (
-            _shadowed(record, case, services.in_shadow(record, judge_id(said.by))) if analysis.diagnosis.stages else {}
+            _shadowed(record, case, services.in_shadow(record, models.judge(said.by)))
+            if analysis.diagnosis.stages
+            else {}
         )
         return Finished(job, analysis, deltas, seconds=time.perf_counter() - started), odds, shadow
     except Exception as error:  # one request must not stop the others

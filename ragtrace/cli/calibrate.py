@@ -37,6 +37,7 @@ def calibrate(
     judge_tokens: Annotated[int | None, option("judge_tokens", min=0)] = None,
     verifier: Annotated[str | None, option("verifier", metavar="MODEL")] = None,
     embeddings: Annotated[str | None, option("embeddings", metavar="MODEL")] = None,
+    entities: Annotated[str | None, option("entities", metavar="PIPELINE")] = None,
     accept: Annotated[
         str | None,
         typer.Option("--accept", metavar="ID", help="Judge by a calibration that was a day in shadow, from now on."),
@@ -68,7 +69,7 @@ def calibrate(
         elif service is None:
             raise ConfigurationError("give --service S, as it was recorded; ragtrace doctor lists the services")
         else:
-            settings = _settings(judge, judge_calibration, judge_tokens, verifier, embeddings)
+            settings = _settings(judge, judge_calibration, judge_tokens, verifier, embeddings, entities)
             window = window_of(since, until)
             found = propose_calibration(opened, service, window, settings, most=requests or MOST)
             _print_one(found, _next(found), as_json)
@@ -80,6 +81,7 @@ def _settings(
     judge_tokens: int | None,
     verifier: str | None,
     embeddings: str | None,
+    entities: str | None,
 ) -> WorkerSettings:
     """What judges, as `ragtrace analyze` would with the same options."""
     from ragtrace.analyze.worker import WorkerSettings
@@ -99,7 +101,18 @@ def _settings(
         from ragtrace.engines.verifier import EmbeddingVerifier
 
         first = EmbeddingVerifier.load(embeddings)
-    return WorkerSettings(verifier=judges.entails, relevance=judges.relevant, answers=judges.answers, embeddings=first)
+    reader = None
+    if entities:
+        from ragtrace.engines.spacy_pipelines import EntityReader
+
+        reader = EntityReader.load(entities)
+    return WorkerSettings(
+        verifier=judges.entails,
+        relevance=judges.relevant,
+        answers=judges.answers,
+        embeddings=first,
+        entities=reader,
+    )
 
 
 def _next(found: ServiceCalibration) -> str:

@@ -8,9 +8,10 @@ Both are compared with what they were.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import erfc, sqrt
 from typing import Final
 
 from ragtrace.alerts.settings import Suspicion, read_settings
@@ -49,11 +50,14 @@ __all__ = [
     "baseline",
     "broken_by_themselves",
     "by_segment",
+    "chance_of_rise",
     "check",
     "doubts",
+    "is_surely_over",
     "not_checked",
     "recovery",
     "rise_text",
+    "segments_of",
     "stretch",
 ]
 
@@ -337,7 +341,7 @@ def by_segment(evidence: JudgedSample, stage: Stage) -> tuple[tuple[SegmentLine,
     broken = Counter(request.row.segment for request in evidence.now(stage) if request.is_broken(stage))
     segments = sorted({request.row.segment for request in judged}, key=lambda name: (-broken[name], name))
     over = recovery(stretch(evidence, stage), stage).state == "recovered"
-    lines = tuple(_line(evidence.of_segment(name), name, stage, over=over) for name in segments[:_SEGMENTS])
+    lines = tuple(_line(evidence.of_segments(name), name, stage, over=over) for name in segments[:_SEGMENTS])
     return lines, max(0, len(segments) - _SEGMENTS)
 
 
@@ -367,16 +371,40 @@ def broken_by_themselves(evidence: JudgedSample, before: Stage | None) -> str:
     before: the stage that is broken over all; only what breaks earlier is told then."""
     stages = ORDER[: ORDER.index(before)] if before else ORDER
     names = sorted({request.row.segment for request in evidence.requests})
-    parts = ((name, evidence.of_segment(name)) for name in names)
+    parts = ((name, evidence.of_segments(name)) for name in names)
     found = [(name, stage, part) for name, part in parts if (stage := _first_broken(part, stages))]
     told = [f"{plain(name)} at {stage}, {counted(tally(part.now(stage), stage))}" for name, stage, part in found]
     more = f", and {len(told) - _NAMED} more" if told[_NAMED:] else ""
     return "; ".join(told[:_NAMED]) + more
 
 
+def segments_of(evidence: JudgedSample) -> Iterator[tuple[str, JudgedSample]]:
+    """Each segment with its requests; those of segments that are too small to tell anything are one, `*other*`."""
+    counts = Counter(request.row.segment for request in evidence.requests)
+    for name in sorted(name for name, count in counts.items() if count >= ENOUGH):
+        yield name, evidence.of_segments(name)
+    small = [name for name, count in counts.items() if count < ENOUGH]
+    if small:
+        yield "*other*", evidence.of_segments(*small)
+
+
+def is_surely_over(evidence: JudgedSample, stage: Stage) -> bool:
+    """Whether a stage is over its objective in the window, so clearly that chance does it in none of hundreds."""
+    now = evidence.now(stage)
+    return len(now) >= ENOUGH and tally(now, stage, _SURE).low > budget(stage)
+
+
+def chance_of_rise(doubt: Unjudged) -> float:
+    """The chance that a share rises so much where nothing changed; 1 for one that did not clearly rise."""
+    if not doubt.has_risen:
+        return 1.0
+    now, before = ([(at < one.count, 1.0) for at in range(one.of)] for one in (doubt.now, doubt.before))
+    grown, error = growth(now, before)
+    return erfc(grown / error / sqrt(2)) / 2
+
+
 def _first_broken(evidence: JudgedSample, stages: Sequence[Stage]) -> Stage | None:
     for stage in stages:
-        now = evidence.now(stage)
-        if len(now) >= ENOUGH and tally(now, stage, _SURE).low > budget(stage):
+        if is_surely_over(evidence, stage):
             return stage if check(evidence, stage, doubts(evidence)[stage].unjudged).state == "broken" else None
     return None

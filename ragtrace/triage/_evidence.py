@@ -218,9 +218,9 @@ class JudgedSample:
         """Those before the window."""
         return [request for request in requests if request.row.started_at < self.window.since]
 
-    def of_segment(self, segment: str) -> JudgedSample:
-        """The part that belongs to one segment."""
-        part = tuple(request for request in self.requests if request.row.segment == segment)
+    def of_segments(self, *segments: str) -> JudgedSample:
+        """The part that belongs to one of these segments."""
+        part = tuple(request for request in self.requests if request.row.segment in segments)
         return replace(self, requests=part)
 
     def values(self, stage: Stage, before: Sequence[JudgedRequest]) -> tuple[MetricChange, ...]:

@@ -11,11 +11,12 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
-from ragtrace.analyze.analysis import judge_id
+from ragtrace.analyze._verification import Models
+from ragtrace.analyze.analysis import reader_of
 from ragtrace.analyze.service_calibration import (
     BOUND,
     COPIES,
@@ -28,14 +29,17 @@ from ragtrace.analyze.service_calibration import (
 from ragtrace.analyze.worker import WorkerSettings
 from ragtrace.bounds import is_weighable
 from ragtrace.errors import ConfigurationError
+from ragtrace.multiplicity import holm
 from ragtrace.store import MeasuredRequest, ServiceCalibration, Store, Wanted
 from ragtrace.times import shown_time
-from ragtrace.triage._evidence import Window
+from ragtrace.triage._checks import chance_of_rise, check, doubts, is_surely_over, rise_text, segments_of
+from ragtrace.triage._evidence import Window, draw
 from ragtrace.triage._releases import rollouts
 from ragtrace.triage._statistics import has_risen
 from ragtrace.triage._verdict_quality import active_calibration
 from ragtrace.triage._walk import triage_segment
 from ragtrace.triage.labels import CANNOT_TELL, NONE
+from ragtrace.triage.rendering import plain
 
 __all__ = [
     "DAY",
@@ -51,6 +55,7 @@ DAY: Final = 86_400 * 10**9
 """Nanoseconds that a calibration runs in shadow before it can be accepted."""
 MOST: Final = 500
 """Requests that are judged as they are."""
+_CHANCE: Final = 0.01  # that the share in doubt of any segment rises so by chance, up to which it has risen
 _BURNING: Final = ("broken", "recovered", "worse", "unclear")
 
 
@@ -81,15 +86,10 @@ def propose_calibration(
         )
     models = (settings or WorkerSettings()).models
     by = models.verified_by()
-    judge = judge_id(by)
+    judge = models.judge(by)
     active = active_calibration(store, service, judge)
     is_labeled = sum(bool(each.is_sound) for each in untouched) >= ENOUGH_SOUND
-    if against := reasons_against(store, service, window, measured, active, is_labeled=is_labeled):
-        raise ConfigurationError(
-            f"no calibration is proposed from this window: {'; '.join(against)}. The service is judged by "
-            f"{f'calibration {active.calibration_id}' if active else 'the lines that all services have'} as before; "
-            "give a window in which nothing changed"
-        )
+    _refuse_unless_calm(store, service, window, measured, active, is_labeled=is_labeled)
     lines = calibrate_lines(
         untouched, judge_as_worker(store, models), current=active.raised if active else None, copies=copies
     )
@@ -98,11 +98,13 @@ def propose_calibration(
             f"{lines.requests} of {len(untouched)} requests were judged by these models, and {FEWEST} are needed; "
             "raise the judge's budget"
         )
+    if is_labeled and not lines.labeled_sound:  # the models judged too few of the labeled ones for labels to tell
+        _refuse_unless_calm(store, service, window, measured, active, is_labeled=False)
     proposal = ServiceCalibration(
         calibration_id="",
         service=service,
         judge=judge,
-        models=by.name if by else "",
+        models=" + ".join(filter(None, (by.name if by else "", _reader_words(models)))),
         created_at=at,
         since=window.since,
         until=window.until,
@@ -118,6 +120,24 @@ def propose_calibration(
     return proposal
 
 
+def _refuse_unless_calm(
+    store: Store,
+    service: str,
+    window: Window,
+    measured: Sequence[MeasuredRequest],
+    active: ServiceCalibration | None,
+    *,
+    is_labeled: bool,
+) -> None:
+    against = reasons_against(store, service, window, measured, active, is_labeled=is_labeled)
+    if against:
+        raise ConfigurationError(
+            f"no calibration is proposed from this window: {'; '.join(against)}. The service is judged by "
+            f"{f'calibration {active.calibration_id}' if active else 'the lines that all services have'} as before; "
+            "give a window in which nothing changed"
+        )
+
+
 def reasons_against(
     store: Store,
     service: str,
@@ -127,7 +147,8 @@ def reasons_against(
     *,
     is_labeled: bool = False,
 ) -> list[str]:
-    """Why nothing may be fitted on a window: a release, a stage over its objective, growth of suspicion.
+    """Why nothing may be fitted on a window: a release, a stage over its objective, growth of suspicion, each in all
+    requests or in one segment alone.
 
     active: the calibration at work, whose window is compared with, too. is_labeled: whether enough requests are known
     to be sound for false blame to be measured: then a stage may be over its objective.
@@ -146,11 +167,29 @@ def reasons_against(
         if check.state in _BURNING and not (is_labeled and check.state in ("broken", "unclear"))
     ]
     against += [f"{rise.stage}: {rise.finding}" for rise in report.rises if rise.follows is None]
+    against += _of_segments(store, service, window, is_labeled=is_labeled)
     if active is not None and not is_labeled:
         grown = _grown(measured, active)
         if grown is not None:
             against.append(grown)
     return list(dict.fromkeys(against))
+
+
+def _of_segments(store: Store, service: str, window: Window, *, is_labeled: bool) -> Iterator[str]:
+    """What is over its objective, or grew, in one segment: a small one moves no share of all requests. Of many
+    segments, chance alone is taken for neither."""
+    samples = [list(segments_of(evidence)) for evidence in draw(store, service, None, window).by_judge()]
+    parts = [part for sample in samples if len(sample) > 1 for part in sample]
+    looked = [(name, part, stage, share.unjudged) for name, part in parts for stage, share in doubts(part).items()]
+    chances = holm([chance_of_rise(doubt) for _, _, _, doubt in looked])
+    for (name, part, stage, doubt), chance in zip(looked, chances, strict=True):
+        where = f"{stage} in segment {plain(name)}"
+        if is_surely_over(part, stage):
+            state = check(part, stage, doubt).state
+            if state in _BURNING and not (is_labeled and state in ("broken", "unclear")):
+                yield f"{where} {_words(state)}"
+        if chance <= _CHANCE and doubt.follows is None:
+            yield f"{where}: {rise_text(doubt)}"
 
 
 def _words(state: str) -> str:
@@ -230,6 +269,11 @@ def _number(request_id: str) -> bytes:
     return hashlib.blake2b(
         request_id.encode("utf-8", "surrogatepass"), digest_size=8, person=b"ragtrace-calibr"
     ).digest()
+
+
+def _reader_words(models: Models) -> str:
+    reader = reader_of(models.entities)
+    return "" if reader is None else f"names: {reader}"
 
 
 def _versions(measured: Sequence[MeasuredRequest]) -> dict[str, str]:

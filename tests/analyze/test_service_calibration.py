@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from dataclasses import replace as replaced
 
 import pytest
 
 from ragtrace.analyze import examine
+from ragtrace.analyze._doubt_model import USUAL
 from ragtrace.analyze._fault_injection import FAULTS, Subject, inject
-from ragtrace.analyze._stage_states import RULES, proofs
+from ragtrace.analyze._stage_states import RULES, judge_stages, proofs
+from ragtrace.analyze.diagnosis import first_broken
 from ragtrace.analyze.service_calibration import ENOUGH_SOUND, _lower, _Proven, _raise
 from ragtrace.types import RequestRecord, replace
 from ragtrace.wilson import wilson
@@ -96,6 +99,25 @@ def test_what_is_proven_is_what_is_named(subjects: list[Subject]) -> None:
                 assert _Proven(proofs(case)).named(DEFAULT) == analysis.diagnosis.stage
                 named[analysis.diagnosis.stage] += 1
     assert named.keys() == {None, "ranking", "generation", "citation"}
+
+
+@pytest.mark.parametrize("line", [-8.0, -2.0, 0.5])
+def test_what_a_moved_line_names_is_what_the_fit_counted(subjects: list[Subject], line: float) -> None:
+    """Wherever the line of a rule comes to lie, also where the score alone calls the stage sound: the verdict names a
+    stage by it exactly where the fit says so."""
+    records = [subject.record for subject in subjects]
+    copies = (inject(one, fault, records, random.Random(0)) for one in subjects for fault in FAULTS)
+    cases = [examine(record)[1] for record in (*records, *filter(None, copies))]
+    led = [replaced(each, signs=replaced(each.signs, left_match=0.3, packed_match=0.1)) for each in cases]
+    cases += [replaced(each, usual=usual) for each in led for usual in ({}, {"RANKING": (9.0,) * USUAL})]
+    named: Counter[str | None] = Counter()
+    for case in cases:
+        for rule in ("ranking", "generation", "miscited"):
+            lines = DEFAULT | {rule: line}
+            found = first_broken(judge_stages(replaced(case, raised=lines)))
+            assert _Proven(proofs(case)).named(lines) == (found.stage if found else None)
+            named[found.stage if found else None] += 1
+    assert named.keys() >= {None, "ranking", "citation"}
 
 
 def test_lines_are_raised_where_that_loses_the_least() -> None:

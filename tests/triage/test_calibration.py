@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from ragtrace.analyze import judge_id
 from ragtrace.analyze.worker import WorkerSettings, run
-from ragtrace.errors import ConfigurationError
+from ragtrace.errors import ConfigurationError, NotJudged
 from ragtrace.store import RequestLabel, ServiceCalibration, Store
 from ragtrace.triage import Window, calibration_words, stage_words
 from ragtrace.triage._verdict_quality import active_calibration
@@ -20,6 +20,7 @@ from ragtrace.triage.calibration import (
     propose_calibration,
 )
 from ragtrace.triage.labels import draw_labels
+from ragtrace.types import RequestRecord, replace
 from tests.triage.calibrated import MINUTE, SERVICE, START, requests
 
 COUNT = 220
@@ -87,6 +88,85 @@ def test_a_release_in_the_window_is_a_reason_by_itself(calm: Store) -> None:
     run(calm, WorkerSettings(batch=64))
     with pytest.raises(ConfigurationError, match="reranker=r-2 was released in it"):
         propose_calibration(calm, SERVICE, Window.of(START, RELEASE + 40 * MINUTE), now=NOW)
+
+
+def test_a_break_of_one_small_segment_is_a_reason(calm: Store) -> None:
+    """Six broken requests of ten: less than one in thirty of all, which all together do not show."""
+    broken = _spread(requests(6, start=START + MINUTE // 2, broken=1.0), 36)
+    sound = _spread(requests(4, start=START + 18 * MINUTE + MINUTE // 2), 50)
+    calm.write([replace(each, segment="night") for each in (*broken, *sound)])
+    run(calm, WorkerSettings(batch=64))
+    with pytest.raises(ConfigurationError) as refused:
+        propose_calibration(calm, SERVICE, CALM, copies=5, now=NOW)
+    assert "window: ranking in segment night is over its objective." in str(refused.value)
+
+
+def _spread(found: Iterable[RequestRecord], minutes: int) -> list[RequestRecord]:
+    """These requests so many minutes apart, where they were one apart."""
+    return [
+        replace(each, started_at=at, ended_at=at + MINUTE // 60)
+        for place, each in enumerate(found)
+        for at in (each.started_at + place * (minutes - 1) * MINUTE,)
+    ]
+
+
+def test_several_tiny_segments_count_as_one(calm: Store) -> None:
+    """A break that each of them hides is seen in all of them together."""
+    broken = _spread(requests(12, start=START + MINUTE // 2, broken=0.6), 18)
+    calm.write([replace(each, segment=f"s{place % 3}") for place, each in enumerate(broken)])
+    run(calm, WorkerSettings(batch=64))
+    with pytest.raises(ConfigurationError, match=r"ranking in segment \*other\* is over its objective"):
+        propose_calibration(calm, SERVICE, CALM, copies=5, now=NOW)
+
+
+class _Silent:
+    """A judge of answers that judges no question about some cards."""
+
+    name, digest, calibration = "silent", "0", None
+
+    def answers(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        if any(card in question for question, _ in pairs for card in ("amber", "basalt", "cobalt")):
+            raise NotJudged("odd", "nothing was said")
+        return [0.9] * len(pairs)
+
+
+def test_labels_of_what_no_model_judged_waive_nothing(calm: Store) -> None:
+    """Enough requests are called sound, but too few of them can be judged by the model that is calibrated: whether the
+    stage that burns is broken or blamed is not known then."""
+    calm.write(_spread(requests(24, start=START + MINUTE // 2, broken=1.0), 9))
+    run(calm, WorkerSettings(batch=64))
+    ids = [row.request_id for row in calm.find_requests(service=SERVICE, limit=1000)]
+    drawing = draw_labels(calm, SERVICE, CALM, len(ids))
+    drawn = [each.request_id for each in calm.drawn_requests(drawing.drawing_id)]
+    sound = [each for each in drawn if each.endswith("sound")][:190]
+    calm.put_labels([RequestLabel(id_, "ada", "none", labeled_at=START) for id_ in sound])
+    assert propose_calibration(calm, SERVICE, CALM, copies=5, now=NOW).labeled_sound == 190
+    with pytest.raises(ConfigurationError, match="ranking is over its objective"):
+        propose_calibration(calm, SERVICE, CALM, WorkerSettings(answers=_Silent()), copies=5, now=NOW)
+
+
+class _Names:
+    """Reads no name in any question."""
+
+    name = "none"
+
+    def __call__(self, text: str) -> list[tuple[int, int, str]]:
+        return []
+
+
+def test_what_reads_names_is_part_of_the_judge(calm: Store) -> None:
+    """Its lines are no others' lines, and it is named beside the models."""
+    words = calm.calibrations()[0]
+    read = propose_calibration(calm, SERVICE, CALM, WorkerSettings(entities=_Names()), copies=5, now=RELEASE)
+    assert read.judge == judge_id(reader="none") != words.judge
+    assert read.models == "names: none"
+    run(calm, WorkerSettings())
+    calm.write(list(requests(2, start=RELEASE)))
+    run(calm, WorkerSettings(entities=_Names()))
+    assert {each.calibration_id: each.shadow.requests for each in calm.calibrations()} == {
+        words.calibration_id: 0,
+        read.calibration_id: 2,
+    }
 
 
 def test_it_changes_nothing_for_a_day_and_is_accepted_after_it(calm: Store) -> None:
