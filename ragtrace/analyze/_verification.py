@@ -45,6 +45,12 @@ class Models:
         """Whether a model is asked about claims, chunks or answers."""
         return bool(self.layers) or self.relevance is not None or self.answers is not None
 
+    @property
+    def names(self) -> str:
+        """All of them by name; "" where words alone judge."""
+        by, reader = self.verified_by(), reader_of(self.entities)
+        return " + ".join([*([by.name] if by else []), *([f"names: {reader}"] if reader else [])])
+
     def verified_by(self) -> VerifiedBy | None:
         """What is stored of them with each analysis; None where words alone judge."""
         return verified_by(*self.layers, relevant=self.relevance, answers=self.answers)

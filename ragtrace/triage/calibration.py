@@ -15,8 +15,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
-from ragtrace.analyze._verification import Models
-from ragtrace.analyze.analysis import reader_of
 from ragtrace.analyze.service_calibration import (
     BOUND,
     COPIES,
@@ -85,8 +83,7 @@ def propose_calibration(
             f"{BOUND:.1%} can be told from {FEWEST} on; give an earlier --since, or wait"
         )
     models = (settings or WorkerSettings()).models
-    by = models.verified_by()
-    judge = models.judge(by)
+    judge = models.judge(models.verified_by())
     active = active_calibration(store, service, judge)
     is_labeled = sum(bool(each.is_sound) for each in untouched) >= ENOUGH_SOUND
     _refuse_unless_calm(store, service, window, measured, active, is_labeled=is_labeled)
@@ -104,7 +101,7 @@ def propose_calibration(
         calibration_id="",
         service=service,
         judge=judge,
-        models=" + ".join(filter(None, (by.name if by else "", _reader_words(models)))),
+        models=models.names,
         created_at=at,
         since=window.since,
         until=window.until,
@@ -269,11 +266,6 @@ def _number(request_id: str) -> bytes:
     return hashlib.blake2b(
         request_id.encode("utf-8", "surrogatepass"), digest_size=8, person=b"ragtrace-calibr"
     ).digest()
-
-
-def _reader_words(models: Models) -> str:
-    reader = reader_of(models.entities)
-    return "" if reader is None else f"names: {reader}"
 
 
 def _versions(measured: Sequence[MeasuredRequest]) -> dict[str, str]:
