@@ -204,7 +204,8 @@ def _estimate(drafts: Sequence[_CellDraft], policy: Policy) -> None:
 def _adjust(drafts: Sequence[_CellDraft], policy: Policy) -> None:
     for members, share in _cohorts(drafts):
         p_values = [draft.estimate.p_harm if draft.estimate else 1.0 for draft in members]
-        for draft, adjusted in zip(members, holm(p_values), strict=True):
+        chances = [draft.estimate.chance if isinstance(draft.estimate, CellEstimate) else float for draft in members]
+        for draft, adjusted in zip(members, holm(p_values, chances), strict=True):
             draft.adjusted = min(1.0, adjusted / share)
 
 

@@ -306,6 +306,29 @@ def test_holm_lies_between_itself_and_bonferroni(p_values: list[float]) -> None:
         assert p <= adjusted <= min(1.0, p * len(p_values)) + 1e-12
 
 
+def test_what_cannot_fail_takes_nothing_from_the_others() -> None:
+    """Of a hundred tests ninety-eight cannot get to 0.01: the two that can share the level, as if they were alone."""
+    rare = [lambda p: p if p >= 0.25 else 0.0] * 98
+    adjusted = holm([0.01, 0.02, *[0.5] * 98], [float, float, *rare])
+    assert adjusted[:2] == pytest.approx([0.02, 0.02])
+    assert min(adjusted[2:]) == 1.0
+
+
+def test_twelve_lost_answers_fail_among_forty_segments() -> None:
+    """All in one segment, which nothing else touches; by Holm over 41 cells, 2 of which can fail, they would not."""
+    names = [f"s{at % 40}" for at in range(2000)]
+    lost = np.zeros(2000)
+    lost[np.arange(12) * 40] = 1.0
+    rules = tuple(Rule(metric=metric, kind="boolean", direction="lower", margin=0.03) for metric in "mn")
+    quiet = np.zeros(2000)
+    sides = [
+        population({"m": values, "n": quiet}, name=name, segments=names) for name, values in (("b", quiet), ("c", lost))
+    ]
+    blocked = [cell for cell in judge(pair(sides[0], sides[1]), Policy(rules=rules, resamples=400)) if cell.blocks]
+    assert [(cell.metric, cell.segment) for cell in blocked] == [("m", "s0")]
+    assert sure(blocked[0].p_adjusted) == pytest.approx(2**-12 / 0.75)  # one test that can, of 3/4 of alpha
+
+
 @given(st.sets(st.sampled_from(["overall", "segments", "floors"]), min_size=1))
 def test_shares_sum_to_one(families: set[str]) -> None:
     """Whatever families there are."""

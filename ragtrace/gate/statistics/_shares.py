@@ -25,9 +25,12 @@ from ragtrace.wilson import wilson
 
 __all__ = [
     "IndependentShares",
+    "NullDistribution",
     "PairTable",
+    "fisher_distribution",
     "fisher_mid_p",
     "inferiority",
+    "mcnemar_distribution",
     "mcnemar_mid_p",
     "optimize",
     "special",
@@ -231,3 +234,43 @@ def fisher_mid_p(candidate_good: int, candidate: int, baseline_good: int, baseli
         return 1.0
     of, all_tables = (candidate + baseline, good, candidate), stats().hypergeom
     return float(all_tables.cdf(candidate_good, *of) - 0.5 * all_tables.pmf(candidate_good, *of))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NullDistribution:
+    """Of a discrete test, given what its distribution depends on: the p-values that it can have where there is nothing
+    to find, ascending, and how probable one as small or smaller is."""
+
+    p_values: NDArray[np.float64]
+    cumulated: NDArray[np.float64]
+
+    def chance(self, p: float) -> float:
+        """The probability of a p-value of at most p. A mid-p of k pairs that all were lost is half as large as it is
+        probable, so that this can be up to twice p; and it is 0 below the smallest one."""
+        at = int(np.searchsorted(self.p_values, p * (1 + _SAME), side="right"))
+        return float(self.cumulated[at - 1]) if at else 0.0
+
+
+_SAME: Final = 1e-9  # of a p-value: rounding
+
+
+@lru_cache(maxsize=1 << 12)
+def mcnemar_distribution(changed: int) -> NullDistribution:
+    """Of the mid-p of this many discordant pairs, most lost first."""
+    lost = np.arange(changed, -1, -1)
+    return _distribution(np.asarray(stats().binom.pmf(lost, changed, 0.5)))
+
+
+@lru_cache(maxsize=1 << 12)
+def fisher_distribution(candidate: int, baseline: int, good: int) -> NullDistribution:
+    """Of the mid-p of samples of these sizes with this many good ones together, fewest in the candidate first."""
+    possible = np.arange(max(0, good - baseline), min(candidate, good) + 1)
+    return _distribution(np.asarray(stats().hypergeom.pmf(possible, candidate + baseline, good, candidate)))
+
+
+def _distribution(points: NDArray[np.float64]) -> NullDistribution:
+    """points: the probability of each outcome, the worst for the candidate first. One alone has a p-value of 1."""
+    if len(points) == 1:
+        return NullDistribution(np.ones(1), np.ones(1))
+    cumulated = np.cumsum(points)
+    return NullDistribution(cumulated - 0.5 * points, np.minimum(1.0, cumulated))

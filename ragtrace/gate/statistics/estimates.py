@@ -12,7 +12,7 @@ design", which this extends from booleans to scores.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, inf, sqrt
 from typing import Final
@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 from ragtrace.gate.statistics._shares import (
     IndependentShares,
     PairTable,
+    fisher_distribution,
     fisher_mid_p,
     inferiority,
+    mcnemar_distribution,
     mcnemar_mid_p,
     optimize,
     special,
@@ -169,7 +171,10 @@ _PLAINLY: Final = 2.0  # times alpha: with a p-value of t above this no exchange
 
 @dataclass(frozen=True, slots=True)
 class CellEstimate:
-    """Of one metric in one segment. difference, low and high: above 0 the candidate is better; margin: resolved."""
+    """Of one metric in one segment. difference, low and high: above 0 the candidate is better; margin: resolved.
+
+    chance: of a p-value of harm as small as the one given, between equal versions that differ in as many requests.
+    """
 
     baseline: float
     candidate: float
@@ -182,6 +187,7 @@ class CellEstimate:
     spread: Spread
     size: float
     method: str
+    chance: Callable[[float], float]
     is_same: bool = False  # no request differs from another, or from its partner
 
 
@@ -242,6 +248,7 @@ def estimate(rows: Rows, rules: Sequence[Rule], policy: Policy, strictest: float
                 spread=spread,
                 size=size,
                 method=f"{interval}; {tests[at]}",
+                chance=_chance(rows, column, sample, at, float(p_harm[at])),
                 is_same=sample.values[at] == 0.0 == sample.student.errors[at],
             )
         )
@@ -322,6 +329,24 @@ def _mid_p(rows: Rows, column: _Column) -> tuple[float, str]:
         return mcnemar_mid_p(table.lost, table.gained), "McNemar mid-p"
     one, two = _good(column.baseline, column.sign), _good(column.candidate, column.sign)
     return fisher_mid_p(*two, *one), "Fisher mid-p"
+
+
+def _chance(rows: Rows, column: _Column, sample: Sample, at: int, own: float) -> Callable[[float], float]:
+    """How probable p-values are between equal versions: of shares counted out, as long as they are few; where signs
+    are exchanged, none is below that of all signs against the candidate, but for what drawing leaves (half of it). own:
+    the p-value; one of t, which is reported where it is plainly large, may be below that."""
+    if column.rule.kind == "boolean" and _plain(rows):
+        if rows.paired:
+            table = _table(column)
+            changed = table.lost + table.gained
+            return mcnemar_distribution(changed).chance if changed <= EXCHANGE_LIMIT else float
+        (good, one), (also, two) = _good(column.candidate, column.sign), _good(column.baseline, column.sign)
+        return fisher_distribution(one, two, good + also).chance if max(one, two) <= EXCHANGE_LIMIT else float
+    if not rows.paired or sample.smallest > EXCHANGE_LIMIT:
+        return float
+    changed = int(np.count_nonzero(sample.sides[0].totals[:, at]))
+    least = min(own, 0.5 ** (changed + 1) if changed else 1.0)
+    return lambda p: p if p >= least else 0.0
 
 
 def _good(values: Floats, sign: int) -> tuple[int, int]:

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats  # type: ignore[import-untyped]
 
-from ragtrace.gate.statistics._shares import IndependentShares, PairTable, _score, fisher_mid_p, mcnemar_mid_p
+from ragtrace.gate.statistics._shares import (
+    IndependentShares,
+    PairTable,
+    _score,
+    fisher_distribution,
+    fisher_mid_p,
+    mcnemar_distribution,
+    mcnemar_mid_p,
+)
 
 Z = 1.959964
 COUNTS = st.integers(0, 40)
@@ -57,6 +65,20 @@ def test_fisher_counts_out(candidate: int, baseline: int, data: st.DataObject) -
     expected = sum(count * (0.5 if k == one else 1.0) for k, count in ways.items() if k <= one) / sum(ways.values())
     expected = 1.0 if good in (0, candidate + baseline) else expected
     assert fisher_mid_p(one, candidate, two, baseline) == pytest.approx(expected)
+
+
+@given(st.integers(0, 40), st.integers(0, 12), st.integers(1, 12), st.floats(0, 1))
+def test_distributions_count_out(changed: int, good: int, candidate: int, level: float) -> None:
+    """All outcomes whose mid-p is at most the level; the chance of a p-value is never below it."""
+    found = sum(comb(changed, k) for k in range(changed + 1) if mcnemar_mid_p(k, changed - k) <= level) / 2**changed
+    assert mcnemar_distribution(changed).chance(level) == pytest.approx(found)
+    possible = range(max(0, good - 12), min(candidate, good) + 1)
+    ways = {k: comb(candidate, k) * comb(12, good - k) for k in possible}
+    seen = {k: fisher_mid_p(k, candidate, good - k, 12) for k in possible}
+    expected = sum(ways[k] for k in possible if seen[k] <= level) / sum(ways.values())
+    distribution = fisher_distribution(candidate, 12, good)
+    assert distribution.chance(level) == pytest.approx(expected)
+    assert all(distribution.chance(p) >= p * (1 - 1e-9) for p in seen.values())
 
 
 @pytest.mark.parametrize("changed", [0.05, 0.2, 0.4])
