@@ -125,6 +125,18 @@ def test_counter_without_total_is_refused(checkout: Path) -> None:
         ("stages.yaml", "ranking", _set(pager="x"), "stages.yaml: ranking: .*unknown field `pager`"),
         ("stages.yaml", "ranking", _set(target=1.0), r"stages.yaml: ranking: target 1.0 must lie in \(0, 1\)"),
         ("stages.yaml", "ranking", lambda entry: entry.pop("target"), "ranking: .*missing required field `target`"),
+        (
+            "stages.yaml",
+            "ranking",
+            _set(gate={"broken": {}, "suspected": {}, "not_known": {"blocks": "never"}}),
+            "ranking: gate: suspected proves no break and never blocks; give blocks: never",
+        ),
+        (
+            "stages.yaml",
+            "ranking",
+            lambda entry: entry["gate"].pop("broken"),
+            "ranking: .*missing required field `broken`",
+        ),
         ("stages.yaml", "ranking", _set(runbook="Rank Shift"), "ranking: runbook 'Rank Shift' must be the name of"),
         (
             "attributes.yaml",

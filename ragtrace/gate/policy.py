@@ -19,26 +19,23 @@ from ragtrace.errors import ConfigurationError
 from ragtrace.gate._population import METRICS, is_hint, state_metrics
 from ragtrace.gate._sizes import announcement
 from ragtrace.gate.types import Action, Policy, Rule
-from ragtrace.registry import GateRule
+from ragtrace.registry import GateRule, StageInfo
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.store.rows import UNANSWERED
 
 __all__ = ["DEFAULTS", "announcement", "check_policy", "default_policy", "default_rule", "example", "read_policy"]
 
 _SHARE: Final = 0.03  # of a score in [0, 1], or of the requests
-_HINT: Final = 0.1  # of the requests: what points to a break without proof is told where it may have grown by more
 _OTHER: Final = 0.1  # of the baseline's mean, for what has no bounds
 _WARNS: Final = {"action": "warn", "segment_action": "warn"}
 
 
-def _of_stage(stage: str) -> dict[str, dict[str, Any]]:
-    """How the rules of a stage's metrics differ: its states, the scores of the registry, the others."""
-    states = {
-        metric: {"margin": _HINT, **_WARNS} if is_hint(metric) else {} for metric in state_metrics(stage).values()
-    }
-    judged = (one for one in INSTRUMENTS.values() if one.stage == stage and one.gate is not None)
+def _of_stage(stage: StageInfo) -> dict[str, dict[str, Any]]:
+    """How the rules of a stage's metrics differ: its states and scores by the registry, the others."""
+    states = {metric: _changed(getattr(stage.gate, state)) for state, metric in state_metrics(stage.name).items()}
+    judged = (one for one in INSTRUMENTS.values() if one.stage == stage.name and one.gate is not None)
     scores = {one.id: (_WARNS if one.hint else {}) | _changed(one.gate or GateRule()) for one in judged}
-    return states | scores | {metric: rule for metric, rule in _OTHERS.items() if METRICS[metric].stage == stage}
+    return states | scores | {metric: rule for metric, rule in _OTHERS.items() if METRICS[metric].stage == stage.name}
 
 
 def _changed(rule: GateRule) -> dict[str, Any]:
@@ -53,7 +50,7 @@ _OTHERS: Final[dict[str, dict[str, Any]]] = {
     "latency": {"margin": 0.2, **_WARNS},
     "output_tokens": {"margin": 0.2, **_WARNS},
 }
-DEFAULTS: Final = {metric: rule for stage in STAGES for metric, rule in _of_stage(stage.name).items()} | _OTHERS
+DEFAULTS: Final = {metric: rule for stage in STAGES for metric, rule in _of_stage(stage).items()} | _OTHERS
 """The metrics that are judged by default, and how their rules differ from `default_rule` of any metric."""
 
 _REMEDY: Final = "`ragtrace gate policy` prints a whole one"

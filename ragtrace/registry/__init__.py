@@ -5,6 +5,15 @@
 
 from __future__ import annotations
 
-from ragtrace.registry.types import UNIT_NAMES, AnalysisKind, GateRule, Instrument, Kind, Objective, StageInfo
+from ragtrace.registry.types import (
+    UNIT_NAMES,
+    AnalysisKind,
+    GateRule,
+    Instrument,
+    Kind,
+    Objective,
+    StageGate,
+    StageInfo,
+)
 
-__all__ = ["UNIT_NAMES", "AnalysisKind", "GateRule", "Instrument", "Kind", "Objective", "StageInfo"]
+__all__ = ["UNIT_NAMES", "AnalysisKind", "GateRule", "Instrument", "Kind", "Objective", "StageGate", "StageInfo"]

@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from ragtrace.errors import RegistryError
-from ragtrace.registry.types import UNIT_NAMES, AnalysisKind, GateRule, Instrument, Objective, StageInfo
+from ragtrace.registry.types import UNIT_NAMES, AnalysisKind, GateRule, Instrument, Objective, StageGate, StageInfo
 
 __all__ = ["STAGES_FILE", "Registry", "read"]
 
@@ -54,6 +54,7 @@ class _Stage(_Authored, frozen=True):
     components: tuple[str, ...]
     target: float
     runbook: str
+    gate: StageGate
 
 
 class _Member(_Authored, frozen=True):
@@ -200,7 +201,9 @@ def _read_stages(path: Path) -> tuple[StageInfo, ...]:
             components=stage.components,
             target=stage.target,
             runbook=stage.runbook,
+            gate=stage.gate,
         )
+        _check_states(where, stage.gate)
     return tuple(stages.values())
 
 
@@ -316,6 +319,15 @@ def _check_objective(where: str, metric: _Metric) -> None:
         _require(
             metric.objective is not None, where, f"flag {metric.flag!r} needs an objective that a request can miss"
         )
+
+
+def _check_states(where: str, gate: StageGate) -> None:
+    """What is suspected or not known proves no break."""
+    for state, rule in msgspec.structs.asdict(gate).items():
+        margin = rule.margin
+        _require(margin is None or 0 < margin < 1, where, f"gate: {state}: margin {margin} must lie in (0, 1)")
+        proves = state == "broken" or rule.blocks == "never"
+        _require(proves, where, f"gate: {state} proves no break and never blocks; give blocks: never")
 
 
 def _check_gate(where: str, metric: _Metric, stages: tuple[StageInfo, ...]) -> None:

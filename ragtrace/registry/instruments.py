@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.registry.types import GateRule, Instrument, Objective, StageInfo
+from ragtrace.registry.types import GateRule, Instrument, Objective, StageGate, StageInfo
 
 __all__ = [
     "ANALYSES",
@@ -96,10 +96,10 @@ __all__ = [
 ]
 
 STAGES: Final[tuple[StageInfo, ...]] = (
-    StageInfo(name="retrieval", order=1, failure="recall_failure", owner="retrieval-indexing", components=("retriever", "index", "embedding", "rewriter", "chunker"), target=0.95, runbook="retrieval"),
-    StageInfo(name="ranking", order=2, failure="selection_failure", owner="ranking-context", components=("reranker", "packer"), target=0.95, runbook="ranking"),
-    StageInfo(name="generation", order=3, failure="grounding_failure", owner="generation-governance", components=("model", "prompt_hash", "prompt", "decoding"), target=0.95, runbook="generation"),
-    StageInfo(name="citation", order=4, failure="citation_failure", owner="release-guard", components=("model", "prompt_hash", "prompt", "citation"), target=0.95, runbook="citation"),
+    StageInfo(name="retrieval", order=1, failure="recall_failure", owner="retrieval-indexing", components=("retriever", "index", "embedding", "rewriter", "chunker"), target=0.95, runbook="retrieval", gate=StageGate(broken=GateRule(), suspected=GateRule(blocks="never", margin=0.1), not_known=GateRule(blocks="never", margin=0.1))),
+    StageInfo(name="ranking", order=2, failure="selection_failure", owner="ranking-context", components=("reranker", "packer"), target=0.95, runbook="ranking", gate=StageGate(broken=GateRule(), suspected=GateRule(blocks="never", margin=0.1), not_known=GateRule(blocks="never", margin=0.1))),
+    StageInfo(name="generation", order=3, failure="grounding_failure", owner="generation-governance", components=("model", "prompt_hash", "prompt", "decoding"), target=0.95, runbook="generation", gate=StageGate(broken=GateRule(), suspected=GateRule(blocks="never", margin=0.1), not_known=GateRule(blocks="never", margin=0.1))),
+    StageInfo(name="citation", order=4, failure="citation_failure", owner="release-guard", components=("model", "prompt_hash", "prompt", "citation"), target=0.95, runbook="citation", gate=StageGate(broken=GateRule(), suspected=GateRule(blocks="never", margin=0.1), not_known=GateRule(blocks="never", margin=0.1))),
 )
 
 # Each label and the values that it may have; empty where it may have any.

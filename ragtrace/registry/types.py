@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["UNIT_NAMES", "AnalysisKind", "GateRule", "Instrument", "Kind", "Objective", "StageInfo"]
+__all__ = ["UNIT_NAMES", "AnalysisKind", "GateRule", "Instrument", "Kind", "Objective", "StageGate", "StageInfo"]
 
 Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 AnalysisKind: TypeAlias = Literal["coverage", "attribution"]
@@ -81,12 +81,21 @@ class Instrument(msgspec.Struct, frozen=True, kw_only=True):
     flag: str | None = None
 
 
+class StageGate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the release gate judges the shares of requests in which a stage is broken, suspected or not known."""
+
+    broken: GateRule
+    suspected: GateRule
+    not_known: GateRule
+
+
 class StageInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One stage of a request's way, in the order in which a break is looked for (`order` starts at 1).
 
     `failure` is the verdict that names it, `components` are the version labels that a suspected rollout may have.
     `target`, in (0, 1), is the share of the requests in which the stage is sound or broken that it must be sound in:
-    the stage's one service level objective. `runbook` is the page in `docs/runbooks/` of its alerts.
+    the stage's one service level objective. `runbook` is the page in `docs/runbooks/` of its alerts, `gate` what of its
+    states may block a release.
     """
 
     name: str
@@ -96,3 +105,4 @@ class StageInfo(msgspec.Struct, frozen=True, kw_only=True):
     components: tuple[str, ...]
     target: float
     runbook: str
+    gate: StageGate
