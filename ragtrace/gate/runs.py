@@ -12,10 +12,8 @@ import msgspec
 import numpy as np
 
 from ragtrace.errors import ConfigurationError, InputError
-from ragtrace.gate._anchor import with_anchor
 from ragtrace.gate._blind_spots import blind_spots
-from ragtrace.gate._breaks import find_breaks, stage_shares, version_changes
-from ragtrace.gate._changes import find_changes
+from ragtrace.gate._breaks import find_breaks, find_changes, stage_shares, version_changes
 from ragtrace.gate._judgment import decide, first_broken, judge, questions, small_segments
 from ragtrace.gate._population import METRICS, Sides, compared, load
 from ragtrace.gate._sizes import announcement
@@ -24,13 +22,13 @@ from ragtrace.gate.question_pairs import with_questions
 from ragtrace.gate.reports.sentences import headline, next_steps
 from ragtrace.gate.selection import Selection, parse
 from ragtrace.gate.statistics.means import rows_of
-from ragtrace.gate.types import Comparison, GateReport, Policy, Population, Rule, SideSummary
+from ragtrace.gate.types import AnchorResult, Comparison, GateReport, Policy, Population, Rule, SideSummary
 from ragtrace.store import GateRun, Store
 
 if TYPE_CHECKING:
     from ragtrace.gate._selfcheck import SelfCheck
 
-__all__ = ["check_itself", "chosen_policy", "compare", "load_sides", "read_report", "run", "save"]
+__all__ = ["check_itself", "chosen_policy", "compare", "load_sides", "read_report", "run", "save", "with_anchor"]
 
 
 def run(
@@ -58,6 +56,36 @@ def run(
         against = _compared(old, parse("--candidate", candidate, now), chosen, store, service)
         report = with_anchor(report, against, blocks=anchor_blocks)
     return with_questions(report, store)
+
+
+def with_anchor(report: GateReport, against: GateReport, *, blocks: bool = False) -> GateReport:
+    """The report, with what its candidate lost since the anchor. against: the same candidate held against the anchor.
+
+    What many releases lost together, each of them less than the margin, shows there. blocks: whether a loss that would
+    block against a baseline blocks here as well. Both comparisons hold the policy's alpha, so that at most 2 alpha of
+    the candidates that are as good as both are then blocked.
+    """
+    worse = tuple(cell for cell in against.cells if cell.outcome == "fail" and cell.family != "floors")
+    result = AnchorResult(
+        anchor=against.baseline,
+        paired=against.paired,
+        pairs=against.pairs,
+        decision=against.decision,
+        blocks=blocks,
+        worse=worse,
+    )
+    harmed = blocks and any(cell.blocks for cell in worse)
+    found = msgspec.structs.replace(
+        report,
+        anchor=result,
+        decision="block" if harmed else report.decision,
+        first_broken=report.first_broken or (first_broken(worse) if harmed else None),
+        warnings=(
+            *report.warnings,
+            *(f"against the anchor: {each}" for each in against.warnings if each not in report.warnings),
+        ),
+    )
+    return msgspec.structs.replace(found, headline=headline(found), next_steps=next_steps(found))
 
 
 def _compared(

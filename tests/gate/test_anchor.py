@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragtrace.gate._anchor import with_anchor
 from ragtrace.gate.policy import default_rule
 from ragtrace.gate.reports import SUFFIXES, render
-from ragtrace.gate.runs import compare
+from ragtrace.gate.runs import compare, with_anchor
 from ragtrace.gate.types import GateReport, Policy, Population
 from tests.gate.populations import population
 

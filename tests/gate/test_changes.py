@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragtrace.gate._changes import find_changes
+from ragtrace.gate._breaks import find_changes
 from ragtrace.gate.types import Comparison
 from tests.gate.populations import pair, population, unpaired
 from tests.gate.reported import cell, failed, unclear
