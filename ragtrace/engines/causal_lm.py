@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from ragtrace.engines._gguf import find_gguf, read_gguf
 from ragtrace.engines._scoring import positions
 from ragtrace.engines.models import (
     OutOfMemoryError,
@@ -93,7 +94,7 @@ class CausalLM:
 
     @classmethod
     def load(cls, model: str | Path, *, dtype: str | None = None) -> CausalLM:
-        """Load model and tokenizer from a folder, or by their Hugging Face name.
+        """Load model and tokenizer from a folder, from a GGUF file or a folder with one, or by their Hugging Face name.
 
         dtype: a torch type by name; by default bfloat16 on a GPU and float32 on a CPU.
 
@@ -105,7 +106,11 @@ class CausalLM:
         device = "cuda" if has_gpu else "cpu"
         chosen = dtype or ("bfloat16" if has_gpu else "float32")
 
+        file = find_gguf(model)
+
         def weights(precision: str) -> Any:
+            if file is not None:
+                return read_gguf(file, precision)[0].to(device).eval()
             loaded = load_pretrained(
                 model,
                 lambda name, local: library.AutoModelForCausalLM.from_pretrained(
@@ -114,17 +119,22 @@ class CausalLM:
             )
             return loaded.to(device).eval()
 
-        tokenizer = load_pretrained(
-            model, lambda name, local: library.AutoTokenizer.from_pretrained(name, local_files_only=local)
-        )
         try:
-            loaded = weights(chosen)
+            if file is not None:
+                loaded, tokenizer = read_gguf(file, chosen)
+                loaded = loaded.to(device).eval()
+            else:
+                tokenizer = load_pretrained(
+                    model, lambda name, local: library.AutoTokenizer.from_pretrained(name, local_files_only=local)
+                )
+                loaded = weights(chosen)
         except (RuntimeError, MemoryError) as error:
             pass_on_unless_memory(error)
             raise OutOfMemoryError(
                 f"there is no memory on {device} for {str(model)!r} in {chosen}; use a smaller model or another device"
             ) from error
-        return cls(Path(model).name, loaded, tokenizer, lambda: weights("float32"), digest_of(model))
+        name = Path(model).name if file is None else file.stem
+        return cls(name, loaded, tokenizer, lambda: weights("float32"), digest_of(file or model))
 
     def in_float32(self) -> CausalLM:
         """The same model in float32, loaded when it is first asked for and then kept; itself where it is as precise.

@@ -182,16 +182,21 @@ def revision_of(model: Any, folder: str | None) -> str | None:
 
 
 def digest_of(model: str | Path) -> str | None:
-    """What tells the files of a local model from those of another one; None for a Hugging Face name.
+    """What tells the files of a local model, or its one file, from those of another one; None for a Hugging Face name.
 
     Of files larger than a megabyte, such as weights, spots in equal distances are read. Texts about a model do not
     count.
     """
-    name, local = resolve(model)
-    if not local:
-        return None
-    folder, found = Path(name), hashlib.blake2b(digest_size=8)
-    for path in sorted(each for each in folder.rglob("*") if each.is_file() and each.suffix != ".md"):
+    if Path(model).is_file():
+        folder, files = Path(model).parent, [Path(model)]
+    else:
+        name, local = resolve(model)
+        if not local:
+            return None
+        folder = Path(name)
+        files = sorted(each for each in folder.rglob("*") if each.is_file() and each.suffix != ".md")
+    found = hashlib.blake2b(digest_size=8)
+    for path in files:
         parts = path.relative_to(folder).parts
         if not any(part.startswith(".") for part in parts):
             size = path.stat().st_size
