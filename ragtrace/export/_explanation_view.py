@@ -366,6 +366,10 @@ def flags(view: View) -> Iterator[str]:
         yield "Noise distraction: undefined, for the same reason."
         return
     is_exact = generator is not None and generator.exact
+    meaning = {
+        "wasted": "the retriever's best document was hardly used; the answer may be good all the same",
+        "noise": "the answer rests on a document that was ranked low; that is where the evidence stood, or noise",
+    }
     best, used = view.by_id[alignment.retriever[0]], view.by_id[alignment.generator[0]]
     size = len(alignment.retriever)
     role = "the answer uses most" if used.share is None or _adds(used.share) else "speaks least against the answer"
@@ -375,20 +379,23 @@ def flags(view: View) -> Iterator[str]:
         None if is_exact else alignment.wasted_probability,
         f"{best.letter}, the retriever's first document, is number {best.generator_rank} of {size} by its share of the "
         "answer",
+        meaning["wasted"],
     )
     yield _flag(
         "Noise distraction",
         alignment.noise_distraction,
         None if is_exact else alignment.noise_probability,
         f"{used.letter}, which {role}, is number {used.retriever_rank} of {size} for the retriever",
+        meaning["noise"],
     )
 
 
-def _flag(name: str, is_set: bool | None, probability: float | None, reason: str) -> str:
+def _flag(name: str, is_set: bool | None, probability: float | None, reason: str, meaning: str) -> str:
+    """One flag: whether it is set, how sure that is, why, and what it means where it is set."""
     if is_set is None:
         return f"{name}: undefined with three documents or fewer."
     sure = "" if probability is None else f" (probability {_bounded(probability if is_set else 1 - probability)})"
-    return f"{name}: {'yes' if is_set else 'no'}{sure}. {reason}."
+    return f"{name}: {'yes' if is_set else 'no'}{sure}. {reason}{f': {meaning}' if is_set else ''}."
 
 
 def _bounded(probability: float) -> str:

@@ -57,7 +57,7 @@ _QUOTED_FROM: Final = 3  # without color, only what is this strong has quotes
 _SMALLEST: Final = 0.35  # so much of the hue is in the faintest shade
 _RAISED: Final = dict(zip("ABCDEFGHIJKLMNOPRSTUVWXYZ", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ", strict=True))
 _NARROWEST, _WIDEST = 12, 44
-_FAINT, _HEAD, _BAD, _GOOD = "dim", "bold", "bold red", "green"
+_FAINT, _HEAD = "dim", "bold"
 _EXCERPT: Final = 260  # characters of a document
 _REASONS: Final = 3  # documents from the top of each ranking
 
@@ -83,7 +83,7 @@ def render(record: RequestRecord, explanation: Explanation) -> RenderableType:
 
 def _flag(sentence: str) -> Text:
     name, _, rest = sentence.partition(": ")
-    return Text.assemble(f"{name}: ", ("yes", _BAD), rest[3:]) if rest.startswith("yes") else Text(sentence)
+    return Text.assemble(f"{name}: ", ("yes", _HEAD), rest[3:]) if rest.startswith("yes") else Text(sentence)
 
 
 def _answer(shown: View) -> Iterator[RenderableType]:
@@ -125,7 +125,7 @@ def _by_document(
 
 
 def _documents(shown: View) -> RenderableType:
-    table = plain_table("", "document", "rank", "share", "")
+    table = plain_table("", "document", "found → used", "share", "")
     for place in (2, 3):
         table.columns[place].no_wrap = True
     low, high = bounds(shown.packed)
@@ -155,7 +155,7 @@ def _columns(shown: View) -> str:
         share = f"what the document adds to the answer, in {shown.unit}"
         share += ", ± one standard error (├┤)" if any(each.error for each in shown.packed) else ""
         share += ", and its part of what all add" if any(each.percent is not None for each in shown.packed) else ""
-    return f"rank: as retrieved and reranked → by share of the answer; share: {share}"
+    return f"found → used: rank as retrieved and reranked → rank by share of the answer; share: {share}"
 
 
 def _alignment(found: Alignment) -> Iterator[RenderableType]:

@@ -196,7 +196,9 @@ def test_flags_as_sentences() -> None:
 
     assert wasted.startswith("Wasted retrieval: yes (probability 0.97). A, the retriever's first document")
     assert "number 5 of 6" in wasted
+    assert wasted.endswith("the retriever's best document was hardly used; the answer may be good all the same.")
     assert "D, which the answer uses most, is number 4 of 6" in noise
+    assert noise.endswith("that is where the evidence stood, or noise.")
     few = Alignment(retriever=tuple(TEXTS)[:2], generator=tuple(TEXTS)[:2])
     said = list(flags(view(record(), replace(explanation(), alignment=few))))
     assert said == [
@@ -229,6 +231,7 @@ def test_flags_are_as_sure_as_their_values() -> None:
     wasted, noise = flags(view(record(), replace(found, alignment=sure)))
     assert wasted.startswith("Wasted retrieval: yes (probability above 0.99). A,")
     assert noise.startswith("Noise distraction: no (probability above 0.99). D,")
+    assert noise.endswith("is number 4 of 6 for the retriever.")
     exact = replace(found, alignment=sure, generator=replace(found.generator, exact=True))
     assert [each.partition(". ")[0] for each in flags(view(record(), exact))] == [
         "Wasted retrieval: yes",
