@@ -97,6 +97,7 @@ def configure(
     versions: Mapping[str, str] | None = None,
     cites: bool | None = None,
     probe: Probe | str | None = None,
+    prices: Mapping[str, Mapping[str, float]] | None = None,
     spool: str | os.PathLike[str] | None = None,
     queue_bytes: int | None = None,
     spool_bytes: int | None = None,

@@ -6,6 +6,7 @@ is configured by, `SETTINGS` all settings, those of commands included.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -21,12 +22,14 @@ from ragtrace.safe_text import masked
 
 __all__ = [
     "PREFIX",
+    "PRICED",
     "SETTINGS",
     "SWITCH",
     "Config",
     "Setting",
     "http_address",
     "load",
+    "read_prices",
     "read_probe",
     "set_variables",
     "shown_address",
@@ -160,6 +163,27 @@ def _versions(name: str, value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping) or not all(str(key) and str(version) for key, version in value.items()):
         raise _refuse(name, value, "component and version pairs: {'model': 'v2'}, or model=v2,index=v7")
     return {str(key): str(version) for key, version in value.items() if version is not None}
+
+
+PRICED: Final = ("input", "output", "call")
+"""What a model may have a price for: a million tokens that it reads or writes, and a call."""
+
+
+def read_prices(name: str, value: Any) -> dict[str, dict[str, float]]:
+    """Prices by model, from a mapping or its JSON. Raises: ConfigurationError."""
+    allowed = "prices by model, such as {'gpt-4o': {'input': 2.5, 'output': 10}}: a million tokens in, out, and a call"
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise _refuse(name, value, allowed) from None
+    if not isinstance(value, Mapping) or not all(isinstance(price, Mapping) for price in value.values()):
+        raise _refuse(name, value, allowed)
+    for model, price in value.items():
+        for part, amount in price.items():
+            if part not in PRICED or _number(f"{name}[{model!r}][{part!r}]", amount) < 0:
+                raise _refuse(name, {model: dict(price)}, allowed)
+    return {str(model): {part: float(amount) for part, amount in price.items()} for model, price in value.items()}
 
 
 def read_probe(name: str, value: Any) -> Any:
@@ -327,6 +351,15 @@ class Config:
             "RAGTRACE_PROBE",
         ),
     )
+    prices: dict[str, dict[str, float]] = field(
+        default_factory=dict,
+        metadata=_about(
+            read_prices,
+            "Prices by model, of a million tokens read (input) and written (output), and of a call; ragtrace has none. "
+            "A JSON object in the environment.",
+            "RAGTRACE_PRICES",
+        ),
+    )
     spool: str | None = field(
         default=None,
         metadata=_about(
@@ -434,6 +467,7 @@ _KINDS: Final[Mapping[_Parse, str]] = {
     _count: "whole number",
     _switch: "on or off",
     _versions: "name=version, ...",
+    read_prices: "JSON object",
     read_probe: "module:attribute",
     privacy.read_capture: "full, redacted, hash or off",
     privacy.read_patterns: "JSON object",
@@ -441,7 +475,7 @@ _KINDS: Final[Mapping[_Parse, str]] = {
     privacy.read_span_content: "on or off",
 }
 _OPTIONS: Final = {"store": "`--store`", "service": "`import --service`", "cites": "`import --cites`",
-                   "probe": "`analyze --probe`, `probe --probe`"}  # fmt: skip
+                   "probe": "`analyze --probe`, `probe --probe`", "prices": "`analyze --prices`"}  # fmt: skip
 
 
 def _of_configure(declared: Field[Any]) -> Setting:

@@ -57,9 +57,11 @@ __all__ = [
     "Score",
     "SourceReport",
     "Stage",
+    "StageExpense",
     "StageFinding",
     "StageRun",
     "StageState",
+    "TokenSource",
     "TokenUsage",
     "VerifiedBy",
     "content_hash",
@@ -83,6 +85,7 @@ StageState: TypeAlias = Literal["sound", "broken", "suspected", "not_known"]
 Reference: TypeAlias = Literal["oracle", "proxy", "none"]
 ProbeCause: TypeAlias = Literal["not_indexed", "missed_by_search", "below_depth", "filtered"]
 ProbeOutcome: TypeAlias = Literal["found", "nothing_better", "another_version", "other_search", "failed"]
+TokenSource: TypeAlias = Literal["reported", "tokenizer", "estimate"]
 FacetKind: TypeAlias = Literal["entity", "time", "jurisdiction", "version", "quantity", "custom"]
 
 
@@ -609,10 +612,28 @@ class VerifiedBy(_Struct, frozen=True, kw_only=True):
     calibration_error: float | None = None
 
 
+class StageExpense(_Struct, frozen=True, kw_only=True):
+    """What all runs of one stage took: wall time in nanoseconds, tokens that its model read and wrote, and their cost
+    in the currency of the host's prices; None: not known, or no price was given.
+
+    `counted`: who counted the tokens, the least sure of it: the provider or the host (`reported`), the model's own
+    `tokenizer`, or an `estimate` by the length of the text.
+    """
+
+    stage: Literal["retrieve", "rerank", "pack", "generate"]
+    duration_ns: int = 0
+    model: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    counted: TokenSource | None = None
+    cost: float | None = None
+
+
 class Analysis(_Struct, frozen=True, kw_only=True):
     """The outcome of one analysis job, stored whole: scores, claims, facet matches, losses and the diagnosis.
 
-    `verified_by`: None where words alone judged the claims. `probe`: None where the index was not asked.
+    `verified_by`: None where words alone judged the claims. `probe`: None where the index was not asked. `expenses`: of
+    the stages that ran, in the order of the path.
     """
 
     request_id: str
@@ -629,6 +650,7 @@ class Analysis(_Struct, frozen=True, kw_only=True):
     probe: IndexProbe | None = None
     diagnosis: Diagnosis = Diagnosis(verdict="no_break_found")
     explanation: Explanation | None = None
+    expenses: tuple[StageExpense, ...] = ()
     computed_at: int = 0
 
     def score(self, metric: str) -> float | None:

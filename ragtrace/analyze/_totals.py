@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any, Final
 
 from ragtrace.analyze.diagnosis import stages_in_scope
+from ragtrace.analyze.expenses import STAGES_OF_RUNS
 from ragtrace.analyze.exposures import (
     UNNAMED,
     UsedBy,
@@ -23,17 +24,11 @@ from ragtrace.registry import instruments
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.registry.types import Instrument
 from ragtrace.store import Delta, Exemplar, histogram_deltas
-from ragtrace.types import Analysis, Candidate, GenerateRun, PackRun, RequestRecord, RerankRun, RetrieveRun, StageRun
+from ragtrace.types import Analysis, Candidate, RequestRecord, StageExpense
 
 __all__ = ["DATES", "LATE_AFTER_SECONDS", "analysis_deltas", "attribution_deltas", "candidate_ages"]
 
 LATE_AFTER_SECONDS: Final = 300.0  # the shortest alert window: a later result would page for what is long past
-_STAGE_NAMES: Final[dict[type[StageRun], str]] = {
-    RetrieveRun: "retrieve",
-    RerankRun: "rerank",
-    PackRun: "pack",
-    GenerateRun: "generate",
-}
 DATES: Final = (
     "updated_at", "last_updated", "updated", "last_modified", "last_modified_date", "modified_at", "modified",
     "published_at", "published", "published_date", "created_at", "creation_date", "date",
@@ -42,7 +37,7 @@ DATES: Final = (
 _USED_BY: Final[tuple[UsedBy, ...]] = ("claims", "citations")
 """What says in each analysis which documents were used."""
 _UNKNOWN: Final = "unknown"
-"""The source of candidates that name none."""
+"""The source of candidates that name none, and the model of a stage that names none."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = 86_400.0
 _MONTH: Final = 31  # days; a date that is less precise says nothing of an age
@@ -141,7 +136,9 @@ def _scored(analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
 def _observed(record: RequestRecord, analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
     yield from _scored(analysis, labels)
     for run in record.stages:
-        yield from labels.observe(instruments.STAGE_DURATION, run.duration_ns / 1e9, stage=_STAGE_NAMES[type(run)])
+        yield from labels.observe(instruments.STAGE_DURATION, run.duration_ns / 1e9, stage=STAGES_OF_RUNS[type(run)])
+    for expense in analysis.expenses:
+        yield from _spent(expense, labels)
     for support in claim_supports(analysis.claims):
         yield from labels.observe(instruments.CLAIM_SUPPORT, support)
     for source, age in candidate_ages(record):
@@ -150,6 +147,17 @@ def _observed(record: RequestRecord, analysis: Analysis, labels: _Labels) -> Ite
         yield labels.count(instruments.LOST_EVIDENCE, where=loss.where)
     verdict = analysis.diagnosis
     yield labels.count(instruments.DIAGNOSES, stage=verdict.stage or "none", verdict=verdict.verdict)
+
+
+def _spent(expense: StageExpense, labels: _Labels) -> Iterator[Delta]:
+    """Tokens and cost of a stage."""
+    known: dict[str, Any] = {"stage": expense.stage, "model": expense.model or _UNKNOWN}
+    for direction, tokens in (("input", expense.input_tokens), ("output", expense.output_tokens)):
+        if tokens is not None and expense.counted is not None:
+            counted = known | {"direction": direction, "counted": expense.counted}
+            yield labels.count(instruments.STAGE_TOKENS, float(tokens), **counted)
+    if expense.cost is not None:
+        yield labels.count(instruments.STAGE_COST, expense.cost, **known)
 
 
 def _lag(record: RequestRecord, labels: _Labels, now: int) -> tuple[Delta, ...]:

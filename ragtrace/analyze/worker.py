@@ -21,6 +21,7 @@ from ragtrace.analyze._totals import analysis_deltas
 from ragtrace.analyze._verification import AnswerVerifier, ModelJudgments, Models, judge
 from ragtrace.analyze.analysis import examine, flags_of
 from ragtrace.analyze.diagnosis import first_broken
+from ragtrace.analyze.expenses import CountTokens, Prices, stage_expenses
 from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Depths, Explainer, holding
 from ragtrace.analyze.index_probe import FAULTS, IndexProber, ProbeBudget
 from ragtrace.analyze.services import Services, is_replayed
@@ -80,9 +81,10 @@ class WorkerSettings:
     does such jobs, one by one, while no other job waits. verifier: a model that judges the claims of answers;
     embeddings: one that does so before it; without them words alone do. entities: a model that reads names in
     questions. relevance, answers: models that tell which chunks answer a question and whether an answer speaks of it.
-    probe: asks the index about some requests once more, within a budget; None: the one that `ragtrace.configure` was
-    given. provider: what names the provider of a document in totals: source, doc_id, modality, a key of the metadata,
-    or none: nothing counts by provider.
+    probe: asks the index about some requests once more, within a budget; prices: by model. None: those that
+    `ragtrace.configure` was given in this process. tokenizers: count the tokens of models that are known by name.
+    provider: what names the provider of a document in totals: source, doc_id, modality, a key of the metadata, or
+    none: nothing counts by provider.
     """
 
     owner: str | None = None
@@ -102,6 +104,8 @@ class WorkerSettings:
     probe: Probe | None = None
     probe_budget: ProbeBudget | None = None
     provider: str = SETTINGS["provider"].default
+    prices: Prices | None = None
+    tokenizers: CountTokens | None = None
 
     @property
     def models(self) -> Models:
@@ -133,6 +137,8 @@ def run(
     summary = WorkSummary()
     services = Services(store, settings.models.judge(settings.models.verified_by()))
     prober = _prober(store, settings.probe or _configured(), settings.probe_budget)
+    provider = "" if settings.provider == _NO_PROVIDER else settings.provider
+    settings = replace(settings, prices=_prices(settings), provider=provider)
     while not (stop and stop()):
         room = batch if limit is None else min(batch, limit - summary.done - summary.failed)
         jobs = store.claim(owner, limit=room, lease_seconds=seconds) if room > 0 else []
@@ -180,7 +186,6 @@ def _work(
     releases = {service: store.releases(service) for service in {record.service for record in records.values()}}
     services.load(record.service for record in records.values())
     models, lease_seconds, depths = settings.models, settings.lease_seconds, settings.depths
-    provider = "" if settings.provider == _NO_PROVIDER else settings.provider
     judged: dict[str, ModelJudgments] = {}
     if models.asks:
         with holding(store, jobs, lease_seconds):
@@ -199,7 +204,7 @@ def _work(
             continue
         record = records.get(job.request_id)
         said = judged.get(job.request_id, _BY_WORDS)
-        analyzed = _analyze(store, job, record, golds, releases, said, models, services, prober, provider)
+        analyzed = _analyze(store, job, record, golds, releases, said, settings, services, prober)
         if analyzed:
             outcome, odds[job.request_id], shadows[job.request_id] = analyzed
             flagged = _add_flags(store, records[job.request_id], outcome.analysis, settings.low_score)
@@ -262,10 +267,9 @@ def _analyze(
     golds: dict[tuple[str, str], Gold],
     releases: dict[str, list[Release]],
     said: ModelJudgments,
-    models: Models,
+    settings: WorkerSettings,
     services: Services,
     prober: IndexProber | None,
-    provider: str,
 ) -> tuple[Finished, dict[str, float], dict[str, ShadowCounts]] | None:
     """The outcome of a job, how much its request's stages are in doubt, and what a calibration in shadow says of it;
     None where the job failed."""
@@ -273,6 +277,7 @@ def _analyze(
         store.fail(job, "the request is no longer in the store")
         return None
     now, started = time.time_ns(), time.perf_counter()
+    models = settings.models
     try:
         if isinstance(said.answer, Exception):
             raise said.answer
@@ -294,7 +299,9 @@ def _analyze(
         )
         if prober is not None:
             analysis = prober.with_probe(record, analysis, case, view, releases[record.service], said.by)
-        deltas = analysis_deltas(record, analysis, now=now, provider=provider)
+        expenses = stage_expenses(record, settings.prices, settings.tokenizers)
+        analysis = with_changes(analysis, expenses=expenses)
+        deltas = analysis_deltas(record, analysis, now=now, provider=settings.provider)
         odds = log_odds_of(case.signs) if is_usual else {}
         shadow = (
             _shadowed(record, case, services.in_shadow(record, models.judge(said.by)))
@@ -335,6 +342,12 @@ def _configured() -> Probe | None:
     recorder = active()
     probe = recorder.config.probe if recorder is not None else None
     return load_probe(probe) if isinstance(probe, str) else probe
+
+
+def _prices(settings: WorkerSettings) -> Prices:
+    """The settings' own, else those of the application of this process."""
+    recorder = active()
+    return settings.prices or (recorder.config.prices if recorder is not None else {})
 
 
 def _prober(store: Store, probe: Probe | None, budget: ProbeBudget | None) -> IndexProber | None:

@@ -65,6 +65,7 @@ def analyze(
     judge_tokens: Annotated[int | None, option("judge_tokens", min=0)] = None,
     entities: Annotated[str | None, option("entities", metavar="PIPELINE")] = None,
     provider: Annotated[str, option("provider", metavar="KEY")] = SETTINGS["provider"].default,
+    prices: Annotated[str | None, option("prices", metavar="JSON")] = None,
     probe: Annotated[str | None, option("probe", metavar="MODULE:NAME")] = None,
     probe_share: Annotated[float, option("probe_share", min=0.0, max=1.0)] = SETTINGS["probe_share"].default,
     probe_sound: Annotated[float, option("probe_sound", min=0.0, max=1.0)] = SETTINGS["probe_sound"].default,
@@ -119,6 +120,7 @@ def analyze(
             limit=limit,
             low_score=load().low_score,
             provider=provider,
+            prices=load(prices=prices).prices,
             depths=Depths.parse(explain, explain_rate) if explain else Depths.parse(rate=explain_rate),
             probe_budget=ProbeBudget(
                 suspected=probe_share, others=probe_sound, a_minute=probe_rate / workers, seconds=probe_seconds

@@ -83,7 +83,9 @@ __all__ = [
     "SOURCE_NEWEST_TIMESTAMP",
     "SOURCE_REPORT_TIMESTAMP",
     "STAGES",
+    "STAGE_COST",
     "STAGE_DURATION",
+    "STAGE_TOKENS",
     "TOTALS_FORGOTTEN",
     "TRUNCATED_TOKENS",
     "UNDEFINED",
@@ -124,7 +126,10 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "source": (),
     "provider": (),
     "used_by": ("claims", "citations"),
-    "label": ("service", "segment", "source", "provider"),
+    "model": (),
+    "direction": ("input", "output"),
+    "counted": ("reported", "tokenizer", "estimate"),
+    "label": ("service", "segment", "source", "provider", "model"),
     "resource": ("cpu", "gpu"),
     "state": (),
     "job_kind": ("coverage", "attribution"),
@@ -146,6 +151,7 @@ BUDGETS: Final[dict[str, int]] = {
     "version": 20,
     "source": 50,
     "provider": 20,
+    "model": 20,
 }
 
 WARG_ADJUSTED: Final = Instrument(
@@ -902,6 +908,26 @@ STAGE_DURATION: Final = Instrument(
     buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
 )
 
+STAGE_TOKENS: Final = Instrument(
+    id="stage_tokens",
+    name="ragtrace_stage_tokens_total",
+    kind="counter",
+    unit="{token}",
+    brief="Tokens that the models of a stage read and wrote, of analyzed requests; of packing, what it put into the prompt.",
+    owner="platform",
+    attributes=("service", "stage", "model", "direction", "counted"),
+)
+
+STAGE_COST: Final = Instrument(
+    id="stage_cost",
+    name="ragtrace_stage_cost_total",
+    kind="counter",
+    unit="{currency}",
+    brief="What the models of a stage cost by the host's prices, in their currency, of analyzed requests.",
+    owner="platform",
+    attributes=("service", "stage", "model"),
+)
+
 SLI_REQUESTS: Final = Instrument(
     id="sli_requests",
     name="ragtrace_sli_requests_total",
@@ -1289,6 +1315,8 @@ INSTRUMENTS: Final[dict[str, Instrument]] = {
     "receiver_claims": RECEIVER_CLAIMS,
     "requests": REQUESTS,
     "stage_duration": STAGE_DURATION,
+    "stage_tokens": STAGE_TOKENS,
+    "stage_cost": STAGE_COST,
     "sli_requests": SLI_REQUESTS,
     "sli_good_requests": SLI_GOOD_REQUESTS,
     "sli_unjudged_requests": SLI_UNJUDGED_REQUESTS,

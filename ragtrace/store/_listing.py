@@ -108,7 +108,7 @@ def _matching(wanted: Listing) -> list[sa.ColumnElement[bool]]:
 
 _GLANCED: Final = (
     *(request.c[name] for name in ("request_id", "segment", "started_at", "head_probability")),
-    *(diagnosis.c[name] for name in ("verdict", "stage", "cause", "suspected_rollout")),
+    *(diagnosis.c[name] for name in ("verdict", "stage", "cause", "suspected_rollout", "expenses")),
 )
 _OF_STAGES: Final = tuple(diagnosis.c[f"{stage}_{what}"] for what in ("state", "reason") for stage in STAGE_NAMES)
 

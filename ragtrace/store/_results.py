@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -173,11 +174,21 @@ def _write_diagnoses(connection: sa.Connection, analyses: Sequence[Analysis], st
             "suspected_rollout": clean(result.diagnosis.suspected_rollout),
             "judge": clean(result.diagnosis.judge),
             **_states(result.diagnosis),
+            "expenses": _expenses(result),
         }
         for result in analyses
     ]
     if rows:
         _upsert(connection, diagnosis, rows)
+
+
+def _expenses(found: Analysis) -> str | None:
+    """By stage microseconds, tokens in and out, who counted them, and the cost."""
+    known = {
+        each.stage: [each.duration_ns // 1_000, each.input_tokens, each.output_tokens, each.counted, each.cost]
+        for each in found.expenses
+    }
+    return json.dumps(known, separators=(",", ":")) if known else None
 
 
 def _states(found: Diagnosis) -> dict[str, str | None]:

@@ -318,7 +318,8 @@ class Position(NamedTuple):
 
 class Glance(NamedTuple):
     """A request's newest coverage diagnosis, as a page over thousands of them counts it. states, reasons: by stage in
-    the order of the path, None where the stage does not apply, or there is no reason."""
+    the order of the path, None where the stage does not apply, or there is no reason. expenses: JSON by stage, of
+    microseconds, tokens in and out, who counted them, and cost; None of an analysis before these were kept."""
 
     request_id: str
     segment: str
@@ -328,6 +329,7 @@ class Glance(NamedTuple):
     stage: Stage | None
     cause: str | None
     suspected_rollout: str | None
+    expenses: str | None
     states: tuple[StageState | None, ...]
     reasons: tuple[str | None, ...]
 

@@ -24,6 +24,7 @@ from ragtrace.store.tables import STAGE_NAMES
 from ragtrace.types import Stage
 from ragtrace.web._access import Viewer
 from ragtrace.web._drawings import share_bar, state_bar, trend_picture
+from ragtrace.web._expenses import ExpenseLine, expense_lines
 from ragtrace.wilson import wilson
 
 __all__ = ["Overview", "ServiceLine", "overview", "service_lines"]
@@ -123,6 +124,7 @@ class Overview:
     segments: tuple[SegmentLine, ...]
     releases: tuple[ReleaseMark, ...]
     trend: Html | None
+    expenses: tuple[ExpenseLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,7 @@ def overview(store: Store, service: str, window: str, viewer: Viewer) -> Overvie
         segments=tuple(_segments(tallies, whole, link)),
         releases=tuple(_told(marks, breaks)),
         trend=_trend(_together(tallies, 0), edges, marks, stages, link) if known else None,
+        expenses=tuple(expense_lines(every)),
     )
 
 

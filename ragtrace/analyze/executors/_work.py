@@ -17,6 +17,7 @@ from ragtrace.engines.judge_budget import Budget
 from ragtrace.engines.labels import Role
 from ragtrace.engines.model_names import load_judges
 from ragtrace.engines.models import gpu_count, torch_threads
+from ragtrace.engines.token_counts import counting
 from ragtrace.errors import ConfigurationError, RagtraceError, WorkerError
 from ragtrace.probe import load_probe
 from ragtrace.store import Store
@@ -113,6 +114,7 @@ def do(
         )
         settings = replace(
             work.settings,
+            tokenizers=counting,
             owner=owner,
             explainer=_explainer(work),
             verifier=judges.entails or _verifier(work.verifier),

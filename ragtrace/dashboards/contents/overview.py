@@ -17,12 +17,13 @@ from ragtrace.dashboards._panels import (
     Target,
     Threshold,
     commands,
+    durations,
     requests,
     sound_share,
     state_shares,
     steps_of,
 )
-from ragtrace.dashboards.promql import KNOWN_RELEASES, RANGE, WINDOW, gained, increase, selector, share
+from ragtrace.dashboards.promql import KNOWN_RELEASES, RANGE, WINDOW, gained, increase, rate, selector, share
 from ragtrace.registry.instruments import (
     CALIBRATION_BLAMED,
     CALIBRATION_NAMED,
@@ -31,6 +32,8 @@ from ragtrace.registry.instruments import (
     RELEASE_TIMESTAMP,
     SLI_REQUESTS,
     SLI_UNJUDGED_REQUESTS,
+    STAGE_COST,
+    STAGE_TOKENS,
     STAGES,
 )
 
@@ -273,6 +276,33 @@ _RELEASES: Final = Panel(
     empty="It fills when records carry versions: `ragtrace.configure(versions={...})` or `ragtrace release record`.",
 )
 
+_TOKENS: Final = Panel(
+    title="Tokens in a minute, by stage",
+    kind="timeseries",
+    description=f"{STAGE_TOKENS.brief} Counts that providers report, of a model's tokenizer, and estimates by the "
+    "length of texts stand apart.",
+    unit="cpm",
+    targets=(
+        Target(f"60 * {rate(STAGE_TOKENS, 'stage', 'direction', 'counted')}", "{{stage}} {{direction}} ({{counted}})"),
+    ),
+    width=12,
+    minimum=0,
+    least_step=FEW_SAMPLES,
+    empty=ANALYZE,
+)
+
+_COST: Final = Panel(
+    title="Cost in an hour, by stage and model",
+    kind="timeseries",
+    description=f"{STAGE_COST.brief}",
+    unit="short",
+    targets=(Target(f"3600 * {rate(STAGE_COST, 'stage', 'model')}", "{{stage}}, {{model}}"),),
+    width=12,
+    minimum=0,
+    least_step=FEW_SAMPLES,
+    empty="It fills when the worker knows prices: `ragtrace analyze --prices` or `configure(prices=)`.",
+)
+
 _FIRST_BREAKS: Final = Panel(
     title="Share of requests by the stage that broke first, over time",
     kind="stacked",
@@ -312,6 +342,9 @@ OVERVIEW: Final = Dashboard(
         PanelSection("Which stage is failing?", (_BY_STAGE, _VERDICTS)),
         PanelSection("Everywhere, or in one segment?", (_BY_SEGMENT, _ALERTS, _PAGES)),
         PanelSection("Since when, and since which rollout?", (_SINCE, _RELEASES, _FIRST_BREAKS)),
+        PanelSection(
+            "What do the stages take?", (durations("retrieve", "rerank", "pack", "generate", width=24), _TOKENS, _COST)
+        ),
         PanelSection("How much can be judged?", (_KNOWN, _HARDLY_JUDGED, _REASONS, _PROMISED)),
         commands(),
     ),
