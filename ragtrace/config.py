@@ -351,8 +351,8 @@ class Config:
             "RAGTRACE_PROBE",
         ),
     )
-    prices: dict[str, dict[str, float]] = field(
-        default_factory=dict,
+    prices: dict[str, dict[str, float]] | None = field(
+        default=None,
         metadata=_about(
             read_prices,
             "Prices by model, of a million tokens read (input) and written (output), and of a call; ragtrace has none. "

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, time, timedelta
 from math import isfinite
 from typing import Any, Final
 
+from ragtrace.analyze._expenses import STAGES_OF_RUNS
 from ragtrace.analyze.diagnosis import stages_in_scope
-from ragtrace.analyze.expenses import STAGES_OF_RUNS
 from ragtrace.analyze.exposures import (
     UNNAMED,
     UsedBy,

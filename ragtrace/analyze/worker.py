@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from ragtrace.analyze._doubt_model import log_odds_of
+from ragtrace.analyze._expenses import CountTokens, Prices, stage_expenses
 from ragtrace.analyze._stage_states import Case, judge_stages
 from ragtrace.analyze._totals import analysis_deltas
 from ragtrace.analyze._verification import AnswerVerifier, ModelJudgments, Models, judge
 from ragtrace.analyze.analysis import examine, flags_of
 from ragtrace.analyze.diagnosis import first_broken
-from ragtrace.analyze.expenses import CountTokens, Prices, stage_expenses
 from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Depths, Explainer, holding
 from ragtrace.analyze.index_probe import FAULTS, IndexProber, ProbeBudget
 from ragtrace.analyze.services import Services, is_replayed
@@ -347,7 +347,7 @@ def _configured() -> Probe | None:
 def _prices(settings: WorkerSettings) -> Prices:
     """The settings' own, else those of the application of this process."""
     recorder = active()
-    return settings.prices or (recorder.config.prices if recorder is not None else {})
+    return settings.prices or (recorder and recorder.config.prices) or {}
 
 
 def _prober(store: Store, probe: Probe | None, budget: ProbeBudget | None) -> IndexProber | None:

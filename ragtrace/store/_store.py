@@ -43,6 +43,7 @@ from ragtrace.store._compaction import Space
 from ragtrace.store._erasure import Erased, Subject
 from ragtrace.store._garbage import Swept
 from ragtrace.store._inspection import Inspected
+from ragtrace.store._prompt_frames import PromptFrames
 from ragtrace.store.address import Address
 from ragtrace.store.database import Database, clean
 from ragtrace.store.label_budget import Place
@@ -101,6 +102,7 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._prompts = PromptFrames()
 
     @classmethod
     def open(cls, url: str) -> Self:
@@ -139,14 +141,15 @@ class Store:
     def write(self, items: Sequence[Item]) -> None:
         """Write records and what comes beside them in one transaction; writing them again changes nothing.
 
-        A record replaces an older revision of itself. Its texts go to the content table, its versions become
-        releases, a new request counts in the totals, and a job is enqueued when it is in the random stratum or
-        flagged. An addendum is united with its record, whichever comes first, once: the record's revision grows by
-        one and a job is enqueued for it. One whose request is not stored waits, and is no request.
+        A record replaces an older revision of itself. One that states no `prompt_hash` has that of its prompt's frame,
+        where many requests of its service have the same (`_prompt_frames`). Its texts go to the content table, its
+        versions become releases, a new request counts in the totals, and a job is enqueued when it is in the random
+        stratum or flagged. An addendum is united with its record, whichever comes first, once: the record's revision
+        grows by one and a job is enqueued for it. One whose request is not stored waits, and is no request.
 
         Raises: RecordError when a record or addendum cannot be encoded; nothing is written then.
         """
-        batch = records.Batch(items)
+        batch = records.Batch(self._prompts.named(items))
         batch.prepare(self._database)
         with self._database.write() as connection:
             batch.write(connection)
@@ -266,7 +269,10 @@ class Store:
 
         Raises: RecordError when a record cannot be encoded; nothing is written then.
         """
-        assembly.write(self._database, made)
+        versioned = [
+            each if each.record is None else each._replace(record=self._prompts.version(each.record)) for each in made
+        ]
+        assembly.write(self._database, versioned)
 
     def fail_trace(self, failed: DueTrace, error: str, now: float | None = None) -> None:
         """Try a trace again later; at the cap of attempts it waits for another span. If its lease ran out and another
