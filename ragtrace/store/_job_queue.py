@@ -20,8 +20,10 @@ from ragtrace.store.tables import diagnosis, job, request
 
 __all__ = [
     "ATTEMPTS",
+    "ask",
     "backlog",
     "backlog_queries",
+    "before",
     "claim",
     "claimable",
     "depth",
@@ -71,6 +73,38 @@ def enqueue(connection: sa.Connection, jobs: Sequence[dict[str, Any]], now: floa
     ]
     if rows:
         connection.execute(insert(connection, job).on_conflict_do_nothing(), rows)
+
+
+def ask(connection: sa.Connection, request_id: str, kind: str, analyzer_version: str, now: float) -> bool:
+    """Enqueue an analysis that a person waits for, before what was drawn; a dead job of it runs again, another one of
+    it stays as it is. Returns whether the request is stored."""
+    found = connection.execute(
+        sa.select(request.c.record_revision, request.c.service)
+        .where(request.c.request_id == request_id)
+        .with_for_update(read=True)  # what is deleted meanwhile gets no job
+    ).one_or_none()
+    if found is None:
+        return False
+    key = {
+        "request_id": request_id,
+        "kind": kind,
+        "analyzer_version": analyzer_version,
+        "record_revision": found.record_revision,
+    }
+    enqueue(connection, [{**key, "service": found.service, "flagged": True}], now)
+    own = [job.c[name] == value for name, value in key.items()]
+    again = {"state": "pending", "attempts": 0, "available_at": 0.0, "finished_at": None}
+    connection.execute(sa.update(job).where(job.c.state == "dead", *own).values(**again))
+    connection.execute(sa.update(job).where(job.c.state == "pending", *own).values(priority=_FLAGGED))
+    return True
+
+
+def before(connection: sa.Connection, given: JobRow) -> int:
+    """How many pending jobs of its kind are leased before a pending one."""
+    own = sa.select(job.c.priority).where(job.c.id == given.id).scalar_subquery()
+    first = sa.or_(job.c.priority > own, sa.and_(job.c.priority == own, job.c.id < given.id))
+    counted = sa.select(sa.func.count()).where(_PENDING, job.c.kind == given.kind, first)
+    return connection.scalar(counted) or 0
 
 
 def redo(

@@ -348,6 +348,17 @@ class Store:
             name = None if service is None else clean(service)
             return job_queue.redo(connection, ANALYZER_VERSION, _moment(now), service=name, since=since, again=again)
 
+    def ask(self, request_id: str, kind: str, analyzer_version: str, now: float | None = None) -> bool:
+        """Enqueue an analysis of a request that a person waits for; a dead job of it runs again. Returns whether the
+        request is stored."""
+        with self._database.write() as connection:
+            return job_queue.ask(connection, clean(request_id), kind, analyzer_version, _moment(now))
+
+    def jobs_before(self, given: JobRow) -> int:
+        """How many pending jobs of its kind are leased before a pending one."""
+        with self._database.read() as connection:
+            return job_queue.before(connection, given)
+
     def jobs(
         self,
         *,

@@ -25,6 +25,7 @@ from ragtrace.store import ATTRIBUTION, Store
 from ragtrace.types import Analysis, RequestRecord, replace
 from ragtrace.web._access import COOKIE, Access, Sessions, Viewer
 from ragtrace.web._drawings import path_picture, times_picture
+from ragtrace.web._explanation_job import ask_for_explanation, explanation_state
 from ragtrace.web._judgments import KEPT, SAID, asked_stages, judge_page, label_request
 from ragtrace.web._overview import WINDOWS, overview, service_lines
 from ragtrace.web._request_list import CHOICES, read_filter, rows_page
@@ -88,6 +89,8 @@ def make_app(store: Store, access: Access, *, is_local: bool = False, is_secure:
         Route("/", page(pages.overview), methods=["GET"]),
         Route("/requests", page(pages.requests), methods=["GET"]),
         Route("/requests/{request_id:path}", page(pages.request), methods=["GET"]),
+        Route("/explanations/{request_id:path}", page(pages.progress), methods=["GET"]),
+        Route("/explanations/{request_id:path}", page(pages.explain, writes=True), methods=["POST"]),
         Route("/labels/{request_id:path}", page(pages.label, writes=True), methods=["POST"]),
         Route("/triage", page(pages.triage), methods=["GET"]),
         Route("/alerts", page(pages.judge_alert, writes=True), methods=["POST"]),
@@ -308,11 +311,31 @@ class _Pages:
             said=SAID,
             own=next((one for one in labels if one.labeler == viewer.name), None),
             explanation=_explained(record, explanation) if viewer.sees_content and explanation else None,
-            is_explained=explanation is not None,
+            explaining=explanation_state(self._store, record.request_id) if explanation is None else None,
             form_token=self._sessions.form_token(asked.cookie),
             may_set_gold=viewer.owns(record.service),
             note=KEPT.get(asked.query.get("kept", ""), ""),
         )
+
+    def explain(self, asked: _Asked) -> Response:
+        """Ask for an explanation, and go where its progress is shown."""
+        from starlette.responses import RedirectResponse
+
+        record, _ = self._found(asked)
+        ask_for_explanation(self._store, record.request_id)
+        self._read(asked.viewer, f"(asked to explain) request {record.request_id}")
+        return RedirectResponse(f"/explanations/{quote(record.request_id, safe='')}", 303)
+
+    def progress(self, asked: _Asked) -> Response:
+        """How far an explanation is; when it is there, its request."""
+        from starlette.responses import RedirectResponse
+
+        record, _ = self._found(asked)
+        state = explanation_state(self._store, record.request_id)
+        if state.step == "none":
+            return RedirectResponse(f"/requests/{quote(record.request_id, safe='')}#explained", 303)
+        form_token = self._sessions.form_token(asked.cookie)
+        return self._shown("progress.html", asked.viewer, record=record, state=state, form_token=form_token)
 
     def label(self, asked: _Asked) -> Response:
         """Keep what somebody says of a request."""
@@ -447,9 +470,11 @@ def _own_path(path: str | None) -> str:
 @cache
 def _assets() -> dict[str, tuple[str, str]]:
     folder = resources.files("ragtrace.export").joinpath("page")
+    own = resources.files("ragtrace.web").joinpath("page")
     return {
         "icon.svg": ("image/svg+xml", _ICON),
         "web.css": ("text/css", stylesheet()),
+        "progress.js": ("text/javascript", own.joinpath("progress.js").read_text("utf-8")),
         "explanation.js": ("text/javascript", folder.joinpath("explanation.js").read_text("utf-8")),
     }
 

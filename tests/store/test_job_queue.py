@@ -388,3 +388,26 @@ def test_leased_jobs_are_in_hand(store: Store, make_record: Make) -> None:
     assert store.drop_jobs(state="leased") == 0
     assert store.drop_jobs([job.id], state="pending") == 0
     assert store.heartbeat([job]) == [job]
+
+
+def test_an_analysis_that_a_person_waits_for(store: Store, make_record: MakeRecord) -> None:
+    """It comes before what was drawn, is enqueued once, and a dead job of it runs again; nothing is enqueued of a
+    request that is not stored."""
+    store.write([make_record("r1"), make_record("r2")])
+    for asked in ("r1", "r2"):
+        assert store.ask(asked, "attribution", "a-1")
+        assert store.ask(asked, "attribution", "a-1")
+    assert not store.ask("nobody", "attribution", "a-1")
+    second, first = store.jobs(kind="attribution")
+    assert [(one.request_id, one.state, one.flagged) for one in (first, second)] == [
+        ("r1", "pending", True),
+        ("r2", "pending", True),
+    ]
+    assert [store.jobs_before(one) for one in (first, second)] == [0, 1]
+    (leased,) = store.claim("w", kinds=("attribution",), limit=1)
+    assert store.ask("r1", "attribution", "a-1")
+    assert store.jobs(request_id="r1", kind="attribution")[0].state == "leased"
+    store.fail(leased, "no memory", for_good=True)
+    assert store.jobs(request_id="r1", kind="attribution")[0].state == "dead"
+    assert store.ask("r1", "attribution", "a-1")
+    assert store.jobs(request_id="r1", kind="attribution")[0].state == "pending"

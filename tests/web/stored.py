@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from ragtrace.analyze import analyze_record
+from ragtrace.analyze.explainer import ATTRIBUTION_VERSION
 from ragtrace.store import ATTRIBUTION, Finished, FollowUp, Store
 from ragtrace.types import (
     Analysis,
@@ -159,4 +160,5 @@ def store_of(folder: Path) -> str:
                 request_id=job.request_id, analyzer_version="a-1", kind=ATTRIBUTION, explanation=explained.explanation()
             )
             store.finish([Finished(job, found)])
+        store.ask(LOST, ATTRIBUTION, ATTRIBUTION_VERSION)
     return url

@@ -11,7 +11,7 @@ import pytest
 
 from ragtrace.web import WebSettings, serving
 from tests.web.browser import Browser, browsing
-from tests.web.stored import ALTERED, EXPLAINED, HOSTILE, SERVICE, store_of
+from tests.web.stored import ALTERED, EXPLAINED, HOSTILE, LOST, SERVICE, store_of
 
 PAGES: Final = {
     "services": "/",
@@ -21,6 +21,7 @@ PAGES: Final = {
     "hostile": f"/requests/{HOSTILE}",
     "triage": f"/triage?service={quote(SERVICE)}",
     "explanation": f"/requests/{EXPLAINED}",
+    "progress": f"/explanations/{LOST}",
 }
 CONTRAST: Final = """
 (() => {

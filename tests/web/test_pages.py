@@ -43,8 +43,9 @@ PAGES = (
     f"/requests?service={quote(SERVICE)}",
     *(f"/requests/{quote(each, safe='')}" for each in (ALTERED, LOST, HOSTILE)),
     f"/triage?service={quote(SERVICE)}",
+    f"/explanations/{quote(LOST, safe='')}",
 )
-WRITES = (f"/labels/{quote(ALTERED, safe='')}", "/alerts")
+WRITES = (f"/labels/{quote(ALTERED, safe='')}", "/alerts", f"/explanations/{quote(ALTERED, safe='')}")
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +167,7 @@ def test_another_tenant_sees_nothing_of_ours(store: Store, tokens: Path, path: s
     assert "91,500" not in text
     assert ALTERED not in text
     assert quote(ALTERED, safe="") not in text
-    if path.startswith("/requests/") or path.startswith("/triage"):
+    if path.startswith(("/requests/", "/explanations/", "/triage")):
         unknown = rival.get(re.sub(r"acme[^&]*", "acme:none", path))
         assert (rival.get(path).status_code, unknown.status_code) == (404, 404)
 
@@ -389,3 +390,26 @@ def test_a_request_with_endless_texts_is_a_page_of_bounded_size(store: Store) ->
     assert len(page) < 8_000_000
     assert page.count("It is so. ") < 210_000
     assert "It is." in page
+
+
+def test_an_explanation_is_asked_for_and_its_progress_shown(store: Store) -> None:
+    """A form enqueues it once; the page says where it stands, what failed, and leads to the request at the end."""
+    me = client(store)
+    page = f"/explanations/{HOSTILE}"
+    assert me.get(page).headers["location"] == f"/requests/{quote(HOSTILE, safe='')}#explained"
+    form = {"form_token": _form_token(me.get(f"/requests/{HOSTILE}").text)}
+    for _ in range(2):
+        assert me.post(page, data=form).headers["location"] == f"/explanations/{quote(HOSTILE, safe='')}"
+    assert [one.state for one in store.jobs(kind="attribution", request_id=HOSTILE)] == ["pending"]
+    assert "It waits for a worker; 1 other explanation comes before it." in me.get(page).text
+    assert "It waits for a worker" in me.get(f"/requests/{HOSTILE}").text
+    job = {one.request_id: one for one in store.claim("w", kinds=("attribution",), limit=2)}[HOSTILE]
+    assert "It is being computed, attempt 1." in me.get(page).text
+    store.fail(job, EVIL, for_good=True)
+    failed = me.get(page).text
+    assert "Try it again" in failed
+    assert Elements(failed).running == []
+    assert me.post("/explanations/nobody", data=form).status_code == 404
+    assert me.post(page, data=form).status_code == 303
+    assert [one.state for one in store.jobs(kind="attribution", request_id=HOSTILE)] == ["pending"]
+    store.drop_jobs(state="pending", kind="attribution")

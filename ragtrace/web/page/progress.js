@@ -1,0 +1,3 @@
+"use strict";
+// Looks again; without scripts the page's link does.
+setTimeout(() => location.reload(), 2000);
