@@ -4,10 +4,10 @@ terms of the question the retriever and the answer used; and the colors of all o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from ragtrace.explanations import Offsets
+from ragtrace.explanations import Offsets, TermUse, Use
 from ragtrace.export._explanation_shading import (
     FAINTEST,
     LEVELS,
@@ -22,10 +22,11 @@ from ragtrace.export._explanation_shading import (
     words,
 )
 from ragtrace.export._explanation_view import Document, View, number, precision
-from ragtrace.export._question_terms import USED_BY, QuestionTerm
 from ragtrace.html_page import Html, join, tag
+from ragtrace.safe_text import visible
 
 __all__ = [
+    "USED_BY",
     "answer_text",
     "color_rules",
     "hue",
@@ -37,6 +38,12 @@ __all__ = [
     "warg_scale",
 ]
 
+USED_BY: Final[Mapping[Use, str]] = {
+    "both": "both used it",
+    "retriever": "only the retriever used it",
+    "generator": "only the answer used it",
+    "neither": "neither used it",
+}
 _Color: TypeAlias = tuple[int, int, int]
 
 _TOLD_FROM: Final = 3  # only words of this level tell their figure, which keeps long texts small
@@ -237,22 +244,28 @@ def warg_scale(adjusted: float, p: float) -> Html:
     return tag("svg", *parts, class_="warg", height=60, role="img", aria_label=label)
 
 
-def term_bars(terms: Sequence[QuestionTerm]) -> Html:
-    """Of each term of the question that somebody used: to the left how much the retriever did, to the right how much
-    the answer did; each side from 0 to 1."""
+def term_bars(terms: Sequence[TermUse]) -> Html:
+    """Of each term that somebody used: to the left its part of what all terms add to the retriever's scores, to the
+    right of what they add to the answer, each on the scale of its side's largest."""
     used = [term for term in terms if term.used_by != "neither"]
-    middle, parts = _SIDE + 90, list[Html]()
-    parts.append(_text(middle - 84, _LABEL, "retriever", "end head"))
-    parts.append(_text(middle + 84, _LABEL, "answer", "start head"))
+    middle = _SIDE + 90
+    most = max([0.0, *(term.retriever for term in used)]), max([0.0, *(term.generator or 0.0 for term in used)])
+    parts = [
+        _text(middle - 84, _LABEL, "retriever", "end head"),
+        _text(middle + 84, _LABEL, "answer", "start head"),
+    ]
     for place, term in enumerate(used):
         y = _LABEL + 10 + place * _ROW
-        parts.append(_text(middle, y + 14, _short(term.text), f"middle term {term.used_by}"))
-        left, right = _SIDE * max(term.retriever, 0.0), _SIDE * max(term.generator, 0.0)
-        parts.append(
-            tag("rect", x=f"{middle - 84 - left:.1f}", y=y + 3, width=f"{left:.1f}", height=14, class_="by-retriever")
+        left, right = (
+            _SIDE * max(part, 0.0) / whole if whole else 0.0
+            for part, whole in zip((term.retriever, term.generator or 0.0), most, strict=True)
         )
-        parts.append(tag("rect", x=middle + 84, y=y + 3, width=f"{right:.1f}", height=14, class_="by-answer"))
-    told = "; ".join(f"{term.text}: {USED_BY[term.used_by]}" for term in used)
+        parts += [
+            _text(middle, y + 14, _short(visible(term.text)), "middle term"),
+            tag("rect", x=f"{middle - 84 - left:.1f}", y=y + 3, width=f"{left:.1f}", height=14, class_="by-retriever"),
+            tag("rect", x=middle + 84, y=y + 3, width=f"{right:.1f}", height=14, class_="by-answer"),
+        ]
+    told = visible("; ".join(f"{term.text}: {USED_BY[term.used_by]}" for term in used))
     width, height = 2 * middle, _LABEL + 14 + len(used) * _ROW
     return tag(
         "svg", *parts, viewBox=f"0 0 {width} {height}", class_="terms", role="img",

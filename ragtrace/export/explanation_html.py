@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from ragtrace.explanations import Explanation, GeneratorAttribution
+from ragtrace.analyze.prompts import retrieval_queries
+from ragtrace.explanations import Explanation, GeneratorAttribution, TermUse, term_uses
 from ragtrace.export._explanation_drawings import (
+    USED_BY,
     answer_text,
     color_rules,
     rankings,
@@ -36,7 +38,6 @@ from ragtrace.export._explanation_view import (
     unit_of,
     view,
 )
-from ragtrace.export._question_terms import USED_BY, question_terms
 from ragtrace.export.evidence_path import claim_summary, claim_views
 from ragtrace.html_page import Html, asset, embedded, join, standalone, tag, templates
 from ragtrace.safe_text import visible
@@ -83,7 +84,7 @@ def sections(record: RequestRecord, explanation: Explanation) -> tuple[Html, Htm
     """What the page of a request shows of its explanation, and the figures that the script reads."""
     shown = view(record, explanation)
     answer, data = answer_text(shown)
-    terms = question_terms(record, explanation)
+    terms = term_uses(explanation, record.query.original, retrieval_queries(record))
     found, query = shown.explanation.alignment, shown.explanation.query
     low, high = bounds(shown.packed)
     main = main_p(found.ps) if found else None
@@ -145,16 +146,15 @@ def _flags(shown: View) -> Sequence[tuple[str, str, str]]:
     return told
 
 
-def _colored_question(question: str, terms: Sequence[Any]) -> Html:
-    """The question, each term in the color of who used it; `terms` are of the question as it was recorded, of the same
-    length."""
+def _colored_question(question: str, terms: Sequence[TermUse]) -> Html:
+    """The question, each term in the color of who used it; a place is good in it as it is in the recorded question, of
+    the same length."""
     parts, at = list[Html | str](), 0
-    for term in terms:
-        parts.append(question[at : term.start])
-        word = question[term.start : term.end]
-        is_used = term.used_by != "neither"
-        parts.append(tag("b", word, class_=f"term {term.used_by}", title=USED_BY[term.used_by]) if is_used else word)
-        at = term.end
+    for term in sorted((one for one in terms if one.place and one.used_by != "neither"), key=lambda one: one.place):  # type: ignore[arg-type,return-value]  # it has one
+        start, end = term.place or (0, 0)
+        parts.append(question[at:start])
+        parts.append(tag("b", question[start:end], class_=f"term {term.used_by}", title=USED_BY[term.used_by]))
+        at = end
     return join(*parts, question[at:])
 
 

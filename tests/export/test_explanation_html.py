@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from ragtrace.explanations import Explanation, TokenWeights
+from ragtrace.explanations import Explanation, GeneratorAttribution, RetrieverAttribution, TokenWeights
 from ragtrace.export._explanation_drawings import hue, opacity
 from ragtrace.export._explanation_shading import LEVELS, PALETTE
 from ragtrace.export.explanation_html import page
-from ragtrace.types import Claim, PackRun, replace
+from ragtrace.types import Claim, PackRun, Query, replace
 from tests.export.explained import ANSWER, QUESTION, TEXTS, explanation, left_out, record, tokens
 
 _VOID = {"meta", "br"}
@@ -269,3 +269,27 @@ def test_whiskers_are_explained_where_there_are_some() -> None:
         text = _Page(page(record(), replace(found, generator=generator))).text()
         assert said in text
         assert "whiskers" not in text
+
+
+def test_the_terms_of_the_question_by_who_used_them() -> None:
+    """A line above what the retriever used, one below what the answer did; the figures are parts of each side's sum."""
+    question = "Is theft covered abroad?"
+    spans = ((0, 2), (3, 8), (9, 16), (17, 23), (23, 24))
+    words = GeneratorAttribution(players="words", query_spans=spans, shares=(0.0, 0.5, 0.1, 0.4, 0.0))
+    why = RetrieverAttribution(chunk_id="c", query=TokenWeights(spans=spans, weights=(0.0, 0.4, 0.6, 0.0, 0.0)))
+    asked = replace(record(), query=Query(original=question), stages=())
+    html = page(asked, Explanation(query=words, retriever=(why,)))
+    assert '<b class="term generator" title="only the answer used it">theft</b>' in html
+    assert '<b class="term retriever" title="only the retriever used it">covered</b>' in html
+    assert "abroad</b>" not in html
+    text = _Page(html).text()
+    assert "theft40 %50 %only the answer used it" in text
+    assert "covered60 %10 %only the retriever used it" in text
+
+
+def test_a_closed_model_colors_the_parts_of_the_prompt_by_their_weight() -> None:
+    """From no color at 0 to the strongest at 1, in the order of the prompt, each with its figure."""
+    parts = [line for line in page(record(), left_out((0.0, 1.0, 0.5))).splitlines() if '<p class="part">' in line]
+    for line, (weight, level) in zip(parts, (("0.00", "s0"), ("1.00", "s8"), ("0.50", "s4")), strict=True):
+        assert f"<b>{weight}</b>" in line
+        assert f'<i class="{level}">' in line
