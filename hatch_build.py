@@ -12,7 +12,7 @@ from typing import Any
 from hatchling.builders.config import BuilderConfig
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SHARED = ("metrics", "alerts", "dashboards", "migrations", "collectors")
+SHARED = ("metrics", "alerts", "dashboards", "migrations", "collectors", "docs/runbooks")
 
 
 class SharedFolders(BuildHookInterface[BuilderConfig]):

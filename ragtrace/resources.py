@@ -1,4 +1,4 @@
-"""Finds the folders that stand beside the package: metrics, alerts, dashboards, collectors and migrations.
+"""Finds the folders that stand beside the package: metrics, alerts, dashboards, collectors, migrations, runbooks.
 
 An installed ragtrace carries a copy of them in `ragtrace/_share/`; a checkout has them at its top level.
 """
@@ -13,7 +13,7 @@ from ragtrace.errors import ConfigurationError
 
 __all__ = ["FOLDERS", "checkout", "folder"]
 
-FOLDERS: Final = ("alerts", "collectors", "dashboards", "metrics", "migrations")
+FOLDERS: Final = ("alerts", "collectors", "dashboards", "metrics", "migrations", "docs/runbooks")
 
 _PACKAGE = Path(__file__).resolve().parent
 

@@ -59,5 +59,5 @@ def test_another_projects_folder_is_never_taken(package: Path, text: str | None)
 @pytest.mark.parametrize("name", ["metric", "", "../etc", "tests"])
 def test_unknown_folder_is_refused(name: str) -> None:
     """A name that is none of ours is an error that lists the allowed ones."""
-    with pytest.raises(ConfigurationError, match="alerts, collectors, dashboards, metrics, migrations"):
+    with pytest.raises(ConfigurationError, match="alerts, collectors, dashboards, metrics, migrations, docs/runbooks"):
         resources.folder(name)

@@ -169,10 +169,28 @@ def _of_stage(made: AlertPolicy, stage: StageInfo, severity: str, runbook: str |
     return {
         "release": _release(made, stage.components),
         **_links(made, stage.name, runbook or stage.runbook, ("service", "segment")),
-        "triage": f"ragtrace triage segment {service} --since='{_SINCE[severity]}'{named}",
-        "answer": f"ragtrace triage judge {service} {segment} --stage={stage.name} --severity={severity} "
-        "right|wrong-stage|false",
+        **(
+            _pages(made, stage.name, severity)
+            or {
+                "triage": f"ragtrace triage segment {service} --since='{_SINCE[severity]}'{named}",
+                "answer": f"ragtrace triage judge {service} {segment} --stage={stage.name} --severity={severity} "
+                "right|wrong-stage|false",
+            }
+        ),
     }
+
+
+def _pages(made: AlertPolicy, stage: str, severity: str) -> dict[str, str]:
+    """The address of the page that triages the alert and takes whether it was right; nothing where none is served."""
+    base = made.settings.links.pages.rstrip("/")
+    if not base:
+        return {}
+    own = "&segment={{ $labels.segment | urlquery }}"
+    segment = f'{{{{ if ne $labels.segment "{_ALL_SEGMENTS}" }}}}{own}{{{{ end }}}}'
+    since = _SINCE[severity].replace(" ", "+")
+    address = f"{base}/triage?service={{{{ $labels.service | urlquery }}}}{segment}&since={since}"
+    about = f"{address}&stage={stage}&severity={severity}"
+    return {"triage": about, "answer": f"{about}#judge"}
 
 
 def _links(made: AlertPolicy, place: str, runbook: str | None, labels: tuple[str, ...]) -> dict[str, str]:

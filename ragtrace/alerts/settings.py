@@ -294,10 +294,16 @@ class Notifications(_Authored, frozen=True):
 
 
 class Links(_Authored, frozen=True):
-    """The first parts of addresses."""
+    """The first parts of addresses. pages: of `ragtrace web`; empty where nobody serves it."""
 
     grafana: str
     runbooks: str
+    pages: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises: ConfigurationError for pages that no browser opens."""
+        if self.pages and not re.fullmatch(r"https?://[^\s?#{}]+", self.pages):
+            raise ConfigurationError.of("links.pages", self.pages, "an address like https://rag.example.org")
 
 
 class AlertSettings(_Authored, frozen=True):

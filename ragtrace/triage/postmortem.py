@@ -95,14 +95,16 @@ def postmortem(
     *,
     alert: Alert | None = None,
     now: int | None = None,
+    limit: int | None = None,
 ) -> str:
     """The postmortem of the first confirmed break in the window, as Markdown, from all requests of the random stratum.
 
-    segment: None for the whole service. alert: the one that called people, for the timeline.
+    segment: None for the whole service. alert: the one that called people, for the timeline. limit: the most requests
+    that are read, evenly in time; None for all.
     """
     at = time.time_ns() if now is None else now
-    report = triage_segment(store, service, segment, window, now=at, limit=None)
-    evidence = _judged_alike(draw(store, service, segment, window, limit=None), report)
+    report = triage_segment(store, service, segment, window, now=at, limit=limit)
+    evidence = _judged_alike(draw(store, service, segment, window, limit=limit), report)
     return "\n".join(_Draft(store, report, evidence, alert, at).lines()) + "\n"
 
 

@@ -30,8 +30,9 @@ from ragtrace.web._judgments import KEPT, SAID, asked_stages, judge_page, label_
 from ragtrace.web._overview import WINDOWS, overview, service_lines
 from ragtrace.web._request_list import CHOICES, read_filter, rows_page
 from ragtrace.web._request_view import bounded, request_view
+from ragtrace.web._runbooks import runbook, runbook_names
 from ragtrace.web._style import stylesheet
-from ragtrace.web._triage_view import triage_view
+from ragtrace.web._triage_view import postmortem_draft, triage_view
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -93,6 +94,8 @@ def make_app(store: Store, access: Access, *, is_local: bool = False, is_secure:
         Route("/explanations/{request_id:path}", page(pages.explain, writes=True), methods=["POST"]),
         Route("/labels/{request_id:path}", page(pages.label, writes=True), methods=["POST"]),
         Route("/triage", page(pages.triage), methods=["GET"]),
+        Route("/postmortem", page(pages.postmortem), methods=["GET"]),
+        Route("/runbooks/{name:path}", page(pages.runbook), methods=["GET"]),
         Route("/alerts", page(pages.judge_alert, writes=True), methods=["POST"]),
         Route("/signin", page(pages.sign_in_form, is_open=True), methods=["GET"]),
         Route("/signin", page(pages.sign_in, is_open=True, reads_form=True), methods=["POST"]),
@@ -362,6 +365,31 @@ class _Pages:
             form_token=self._sessions.form_token(asked.cookie),
             note=KEPT.get(query.get("kept", ""), ""),
         )
+
+    def postmortem(self, asked: _Asked) -> Response:
+        """The draft of a window's postmortem, as Markdown to save; it names requests, and holds words of them."""
+        from starlette.responses import Response
+
+        viewer, service = asked.viewer, asked.query.get("service", "")
+        if not viewer.sees_content:
+            raise _Refused(403, "You see no texts", "Your token's role shows numbers alone.")
+        if service not in self._services(viewer) or not viewer.owns(service):
+            raise _UNKNOWN("There is no such service, or its requests are not all yours to see.")
+        text = visible(postmortem_draft(self._store, service, asked.query))
+        self._read(viewer, f"the postmortem of {service}")
+        return Response(
+            text,
+            media_type="text/markdown",
+            headers={"Content-Disposition": 'attachment; filename="postmortem.md"'},
+        )
+
+    def runbook(self, asked: _Asked) -> Response:
+        """What to do about an alert, by its runbook; without a name all of them."""
+        name = asked.path["name"].removesuffix(".md")
+        blocks = runbook(name) if name else None
+        if name and blocks is None:
+            raise _UNKNOWN("No runbook has this name.")
+        return self._shown("runbook.html", asked.viewer, name=name, blocks=blocks, names=runbook_names())
 
     def judge_alert(self, asked: _Asked) -> Response:
         """Keep whether a page was right."""

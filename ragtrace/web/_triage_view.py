@@ -10,6 +10,7 @@ from ragtrace.errors import ConfigurationError
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Store
 from ragtrace.triage import Check, Report, Window, pages_text, triage_segment
+from ragtrace.triage.postmortem import postmortem
 from ragtrace.triage.rendering import (
     STATES,
     affected,
@@ -24,7 +25,7 @@ from ragtrace.triage.rendering import (
 )
 from ragtrace.web._request_list import read_time
 
-__all__ = ["TriageView", "triage_view"]
+__all__ = ["TriageView", "postmortem_draft", "triage_view"]
 
 _DAY: Final = 86_400 * 10**9
 _MOST: Final = 1_000  # requests that are read, evenly in time
@@ -55,20 +56,16 @@ class TriageView:
     since: int
     until: int
     runbook: str
+    named: str  # the stage that the alert named
+    severity: str
 
 
 def triage_view(store: Store, service: str, query: Mapping[str, str]) -> TriageView:
     """Walk the evidence of a link's window: by default of the day before the service's last request, no longer than
     its requests reach back. Raises: ConfigurationError."""
-    around = store.time_bounds(service)
-    last = around[1] + 1 if around else 0
-    first = around[0] if around else 0
-    until = _moment("until", query.get("until")) or last
-    since = _moment("since", query.get("since")) or max(first, until - _DAY)
-    if since >= until:
-        raise ConfigurationError("the window ends before it begins; give since before until")
-    segment = query.get("segment", "").strip() or None
-    report = triage_segment(store, service, segment, Window.of(since, until), limit=_MOST)
+    window, segment = _asked(store, service, query)
+    stages = tuple(stage.name for stage in STAGES)
+    report = triage_segment(store, service, segment, window, limit=_MOST)
     return TriageView(
         report=report,
         facts=tuple(_facts(report)),
@@ -80,13 +77,32 @@ def triage_view(store: Store, service: str, query: Mapping[str, str]) -> TriageV
             for line in report.segments
         ),
         exemplars=tuple((one.request_id, f"{one.segment}, {clock(one.at)}", one.cause) for one in report.exemplars),
-        stages=tuple(stage.name for stage in STAGES),
+        stages=stages,
         service=service,
         segment=segment or "",
-        since=since,
-        until=until,
+        since=window.since,
+        until=window.until,
         runbook=_runbook(report),
+        named=known if (known := query.get("stage", "")) in stages else report.stage or "",
+        severity="ticket" if query.get("severity") == "ticket" else "page",
     )
+
+
+def postmortem_draft(store: Store, service: str, query: Mapping[str, str]) -> str:
+    """The draft of the window's postmortem, from as many requests as the walk reads. Raises: ConfigurationError."""
+    window, segment = _asked(store, service, query)
+    return postmortem(store, service, segment, window, limit=_MOST)
+
+
+def _asked(store: Store, service: str, query: Mapping[str, str]) -> tuple[Window, str | None]:
+    around = store.time_bounds(service)
+    last = around[1] + 1 if around else 0
+    first = around[0] if around else 0
+    until = _moment("until", query.get("until")) or last
+    since = _moment("since", query.get("since")) or max(first, until - _DAY)
+    if since >= until:
+        raise ConfigurationError("the window ends before it begins; give since before until")
+    return Window.of(since, until), query.get("segment", "").strip() or None
 
 
 def _moment(name: str, text: str | None) -> int | None:

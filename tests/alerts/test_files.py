@@ -213,3 +213,20 @@ def test_scenarios_need_promtool(folder: Path) -> None:
     """Nothing else can run them, and the message says what to install."""
     with pytest.raises(ConfigurationError, match=r"promtool was not found; install it .*apt-get install prometheus"):
         run_tests(folder)
+
+
+def test_with_pages_an_alert_carries_an_address(written: Written) -> None:
+    """Of a stage's alerts, in the place of the commands: whose it is stands there as labels do in addresses."""
+    files = render(written(links={"pages": "https://rag.example.org/"}))
+    groups = yaml.safe_load(files["alerts.yml"])["groups"]
+    (told,) = (
+        rule["annotations"] for group in groups for rule in group["rules"] if rule["alert"] == "RagtraceRankingPage"
+    )
+    assert told["triage"] == (
+        "https://rag.example.org/triage?service={{ $labels.service | urlquery }}"
+        '{{ if ne $labels.segment "other" }}&segment={{ $labels.segment | urlquery }}{{ end }}'
+        "&since=3h+ago&stage=ranking&severity=page"
+    )
+    assert told["answer"] == f"{told['triage']}#judge"
+    with pytest.raises(ConfigurationError, match="an address like"):
+        render(written(links={"pages": "javascript:alert(1)"}))

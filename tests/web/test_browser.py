@@ -21,6 +21,7 @@ PAGES: Final = {
     "hostile": f"/requests/{HOSTILE}",
     "triage": f"/triage?service={quote(SERVICE)}",
     "explanation": f"/requests/{EXPLAINED}",
+    "runbook": "/runbooks/retrieval",
     "progress": f"/explanations/{LOST}",
 }
 CONTRAST: Final = """

@@ -44,6 +44,8 @@ PAGES = (
     *(f"/requests/{quote(each, safe='')}" for each in (ALTERED, LOST, HOSTILE)),
     f"/triage?service={quote(SERVICE)}",
     f"/explanations/{quote(LOST, safe='')}",
+    "/runbooks/",
+    "/runbooks/retrieval",
 )
 WRITES = (f"/labels/{quote(ALTERED, safe='')}", "/alerts", f"/explanations/{quote(ALTERED, safe='')}")
 
@@ -282,6 +284,24 @@ def test_a_form_of_another_site_or_of_a_reader_writes_nothing(store: Store, toke
         for path in WRITES:
             assert client(store, tokens, who).post(path, data=form).status_code == 403
     assert store.labels(request_ids=[LOST]) == []
+
+
+def test_triage_leads_to_the_runbook_and_to_a_postmortem(store: Store, tokens: Path) -> None:
+    """Both are there for who sees texts of the whole service; a runbook is one of ours."""
+    me = client(store)
+    page = me.get(f"/triage?service={quote(SERVICE)}&stage=ranking&severity=ticket").text
+    assert "<option selected>ranking</option>" in page
+    assert "<option selected>ticket</option>" in page
+    draft = f"/postmortem?service={quote(SERVICE)}"
+    saved = me.get(draft)
+    assert saved.headers["content-disposition"].startswith("attachment")
+    assert saved.text.startswith("# Postmortem: ")
+    assert client(store, tokens, "rival").get(draft).status_code == 404
+    assert client(store, tokens, "numbers").get(draft).status_code == 403
+    assert client(store, tokens).get(draft).status_code == 401
+    assert "<h1>Retrieval: the evidence is not found</h1>" in me.get("/runbooks/retrieval.md").text
+    for name in ("nothing", "..%2f..%2fREADME", "../../pyproject"):
+        assert me.get(f"/runbooks/{name}").status_code == 404
 
 
 def test_a_page_that_was_right_is_kept(store: Store) -> None:
