@@ -27,6 +27,7 @@ from ragtrace.web._access import COOKIE, Access, Sessions, Viewer
 from ragtrace.web._drawings import path_picture, times_picture
 from ragtrace.web._explanation_job import ask_for_explanation, explanation_state
 from ragtrace.web._judgments import KEPT, SAID, asked_stages, judge_page, label_request
+from ragtrace.web._label_queue import label_queue, test_case
 from ragtrace.web._overview import WINDOWS, overview, service_lines
 from ragtrace.web._request_list import CHOICES, read_filter, rows_page
 from ragtrace.web._request_view import bounded, request_view
@@ -71,6 +72,10 @@ class _Refused(Exception):
 
 
 _UNKNOWN: Final = partial(_Refused, 404, "There is no such page")
+_NUMBERS: Final = partial(_Refused, 403, "You see no texts", "Your token's role shows numbers alone.")
+_READER: Final = partial(
+    _Refused, 403, "You may read, not judge", "Your token has no role judge, or the pages are read-only."
+)
 _FOREIGN: Final = partial(_Refused, 403, "This form is not known", "Open the page again and send its form.")
 
 
@@ -92,6 +97,8 @@ def make_app(store: Store, access: Access, *, is_local: bool = False, is_secure:
         Route("/requests/{request_id:path}", page(pages.request), methods=["GET"]),
         Route("/explanations/{request_id:path}", page(pages.progress), methods=["GET"]),
         Route("/explanations/{request_id:path}", page(pages.explain, writes=True), methods=["POST"]),
+        Route("/label", page(pages.label_next), methods=["GET"]),
+        Route("/testcases/{request_id:path}", page(pages.test_case), methods=["GET"]),
         Route("/labels/{request_id:path}", page(pages.label, writes=True), methods=["POST"]),
         Route("/triage", page(pages.triage), methods=["GET"]),
         Route("/postmortem", page(pages.postmortem), methods=["GET"]),
@@ -240,7 +247,7 @@ class _Pages:
         if not self._sessions.is_own(asked.cookie, next(iter(asked.form.get("form_token", ())), "")):
             raise _FOREIGN()
         if not asked.viewer.may_judge:
-            raise _Refused(403, "You may read, not judge", "Your token has no role judge, or the pages are read-only.")
+            raise _READER()
 
     def _shown(self, template: str, viewer: Viewer | None, status: int = 200, /, **values: Any) -> Response:
         from starlette.responses import HTMLResponse
@@ -348,7 +355,49 @@ class _Pages:
         kept = label_request(self._store, asked.viewer, record, analysis, asked.form)
         self._read(asked.viewer, f"(labeled) request {record.request_id}")
         where = f"/requests/{quote(record.request_id, safe='')}?{urlencode({'kept': kept})}#judge"
+        if asked.form.get("flow"):
+            where = f"/label?{urlencode({'service': record.service, 'kept': kept})}"
         return RedirectResponse(where, 303)
+
+    def label_next(self, asked: _Asked) -> Response:
+        """The next request of a drawing, without what was found out about it."""
+        viewer, service = asked.viewer, asked.query.get("service", "")
+        if not viewer.may_judge:
+            raise _READER()
+        if service not in self._services(viewer) or not viewer.owns(service):
+            raise _UNKNOWN("There is no such service, or its requests are not all yours to see.")
+        skipped = [one for one in asked.query.get("skip", "").split("\n") if one]
+        queue = label_queue(self._store, viewer, service, skipped)
+        record = self._store.get_record(queue.next_id) if queue and queue.next_id else None
+        analysis = self._store.get_analysis(record.request_id) if record else None
+        if record is not None:
+            self._read(viewer, f"the content of request {record.request_id}")
+        return self._shown(
+            "label.html",
+            viewer,
+            service=service,
+            queue=queue,
+            view=request_view(record, None) if record else None,
+            asked_stages=asked_stages(record, analysis) if record else (),
+            said=SAID,
+            skip="\n".join([*skipped, record.request_id][-50:]) if record else "",
+            form_token=self._sessions.form_token(asked.cookie),
+            note=KEPT.get(asked.query.get("kept", ""), ""),
+        )
+
+    def test_case(self, asked: _Asked) -> Response:
+        """The line that asks this question again, to save into a file of questions."""
+        from starlette.responses import Response
+
+        if not asked.viewer.sees_content:
+            raise _NUMBERS()
+        record, analysis = self._found(asked)
+        self._read(asked.viewer, f"the test case of request {record.request_id}")
+        return Response(
+            test_case(self._store, asked.viewer, record, analysis),
+            media_type="application/jsonl",
+            headers={"Content-Disposition": 'attachment; filename="questions.jsonl"'},
+        )
 
     def triage(self, asked: _Asked) -> Response:
         """The walk over a segment, in the words of the terminal."""
@@ -372,7 +421,7 @@ class _Pages:
 
         viewer, service = asked.viewer, asked.query.get("service", "")
         if not viewer.sees_content:
-            raise _Refused(403, "You see no texts", "Your token's role shows numbers alone.")
+            raise _NUMBERS()
         if service not in self._services(viewer) or not viewer.owns(service):
             raise _UNKNOWN("There is no such service, or its requests are not all yours to see.")
         text = visible(postmortem_draft(self._store, service, asked.query))
@@ -502,6 +551,7 @@ def _assets() -> dict[str, tuple[str, str]]:
     return {
         "icon.svg": ("image/svg+xml", _ICON),
         "web.css": ("text/css", stylesheet()),
+        "label.js": ("text/javascript", own.joinpath("label.js").read_text("utf-8")),
         "progress.js": ("text/javascript", own.joinpath("progress.js").read_text("utf-8")),
         "explanation.js": ("text/javascript", folder.joinpath("explanation.js").read_text("utf-8")),
     }

@@ -80,6 +80,11 @@ class Browser:
         x, y = box["x"] + min(20, box["width"] / 2), box["y"] + box["height"] / 2
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
 
+    def press(self, key: str) -> None:
+        """Press and let go of a key that writes a character."""
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=key)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+
     def picture(self, file: Path, *, whole: bool = True) -> None:
         """What is drawn, as a PNG."""
         found = self.call("Page.captureScreenshot", captureBeyondViewport=whole)

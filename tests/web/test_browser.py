@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
+from ragtrace.store import Drawing, Drawn, Store
 from ragtrace.web import WebSettings, serving
 from tests.web.browser import Browser, browsing
 from tests.web.stored import ALTERED, EXPLAINED, HOSTILE, LOST, SERVICE, store_of
@@ -21,6 +22,7 @@ PAGES: Final = {
     "hostile": f"/requests/{HOSTILE}",
     "triage": f"/triage?service={quote(SERVICE)}",
     "explanation": f"/requests/{EXPLAINED}",
+    "label": f"/label?service={quote(SERVICE)}",
     "runbook": "/runbooks/retrieval",
     "progress": f"/explanations/{LOST}",
 }
@@ -65,6 +67,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     url = store_of(tmp_path_factory.mktemp("pages"))
+    with Store.open(url) as store:
+        drawing = Drawing("d", SERVICE, 0, 2**62, {}, "j", 1, 1.0)
+        store.draw(drawing, [Drawn(LOST, 0, "named", 1.0), Drawn(ALTERED, 1, "named", 1.0)])
     with serving(url, WebSettings(port=port, may_judge=True, labeler="me")) as address:
         yield address.rstrip("/")
 
@@ -113,3 +118,19 @@ def test_from_the_overview_to_the_altered_sentence_in_two_steps(browser: Browser
         if browser.run("document.readyState === 'complete' && location.pathname.startsWith('/requests/')"):
             break
     assert "91,500" in browser.run("[...document.querySelectorAll('.fault mark')].map((one) => one.textContent).join()")
+
+
+def test_a_request_is_labeled_by_keys_alone(browser: Browser, pages: str) -> None:
+    """A digit answers the stage that is asked, and k keeps it and shows the next request."""
+    browser.open(pages + PAGES["label"])
+    assert browser.run("document.querySelector('fieldset.asked legend').textContent") == "retrieval"
+    for key in "1213":
+        browser.press(key)
+    chosen = "[...document.querySelectorAll('input[type=radio]:checked')].map((one) => one.value).join()"
+    assert browser.run(chosen) == "sound,broken,sound,cannot_tell"
+    browser.press("k")
+    for _ in range(100):
+        if browser.run("document.readyState === 'complete' && location.search.includes('kept=')"):
+            break
+    assert "label 2 of 2" in browser.run("document.querySelector('.eyebrow').textContent")
+    assert browser.complaints == []

@@ -15,7 +15,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.store import Store
+from ragtrace.gate.replay.questions import read_questions
+from ragtrace.store import Drawing, Drawn, Store
 from ragtrace.types import GenerateRun, Generation, PackedChunk, Packing, PackRun, replace
 from ragtrace.web import Everybody, People, WebSettings, make_app
 from tests.web.stored import ALTERED, EVIL, EXPLAINED, HOSTILE, LOST, OTHER, SECRET, SERVICE, store_of
@@ -284,6 +285,40 @@ def test_a_form_of_another_site_or_of_a_reader_writes_nothing(store: Store, toke
         for path in WRITES:
             assert client(store, tokens, who).post(path, data=form).status_code == 403
     assert store.labels(request_ids=[LOST]) == []
+
+
+def test_a_request_becomes_a_test_case(store: Store, tokens: Path, tmp_path: Path) -> None:
+    """Its line is one that replays read, with the evidence that is known; who sees no texts gets none."""
+    path = f"/testcases/{quote(LOST, safe='')}"
+    file = tmp_path / "questions.jsonl"
+    file.write_text(client(store).get(path).text, encoding="utf-8")
+    (question,) = read_questions(file)
+    assert (question.id, question.segment, question.gold) == (LOST, "limit", ("ie#limit",))
+    assert client(store, tokens, "rival").get(path).status_code == 404
+    assert client(store, tokens, "numbers").get(path).status_code == 403
+    assert client(store, tokens).get(path).status_code == 401
+
+
+def test_drawn_requests_are_labeled_one_after_the_other(store: Store, tokens: Path) -> None:
+    """In the order of the draw, without the verdict; skipped ones come last, and each is kept for who labeled it."""
+    me = client(store)
+    page = f"/label?service={quote(SERVICE)}"
+    assert "Nothing is drawn" in me.get(page).text
+    drawing = Drawing("d", SERVICE, 0, 2**62, {}, "j", 1, 1.0)
+    store.draw(drawing, [Drawn(LOST, 0, "named", 1.0), Drawn(HOSTILE, 1, "named", 1.0)])
+    first = me.get(page).text
+    assert f'action="/labels/{quote(LOST, safe="")}"' in first
+    assert "lost in" not in first
+    assert "retrieval: broken" not in first
+    skipped = re.search(r'id="skip" href="([^"]+)"', first)
+    assert skipped is not None
+    assert f'action="/labels/{quote(HOSTILE, safe="")}"' in me.get(skipped[1].replace("&amp;", "&")).text
+    form = {"form_token": _form_token(first), "stage-retrieval": "sound", "flow": "yes"}
+    sent = me.post(f"/labels/{quote(LOST, safe='')}", data=form)
+    assert sent.headers["location"].startswith("/label?service=acme%2Fshop")
+    assert "Your label is kept" in me.get(sent.headers["location"]).text
+    for who, status in (("rival", 403), ("acme", 403), ("judge", 200), (None, 401)):
+        assert client(store, tokens, who).get(page).status_code == status
 
 
 def test_triage_leads_to_the_runbook_and_to_a_postmortem(store: Store, tokens: Path) -> None:
