@@ -37,6 +37,8 @@ __all__ = [
     "GenerateRun",
     "Generation",
     "Gold",
+    "Grade",
+    "Grading",
     "IndexProbe",
     "Item",
     "LostChunk",
@@ -52,6 +54,7 @@ __all__ = [
     "Reference",
     "RequestRecord",
     "RerankRun",
+    "RetrievalAction",
     "RetrieveRun",
     "SampledRanking",
     "Score",
@@ -600,6 +603,32 @@ class IndexProbe(_Struct, frozen=True, kw_only=True):
     asked_at: int = 0
 
 
+RetrievalAction: TypeAlias = Literal["CORRECT", "AMBIGUOUS", "INCORRECT"]
+"""What grades of retrieved documents say to do, the best first: go on, go on and search as well, search instead."""
+
+
+class Grade(_Struct, frozen=True, kw_only=True):
+    """How relevant one candidate is to the question, in [−1, 1]: 2p − 1 of the probability that a judge gives it."""
+
+    chunk_id: str
+    grade: float
+
+
+class Grading(_Struct, frozen=True, kw_only=True):
+    """The grades of a request's candidates, and the action that they say.
+
+    `action`: CORRECT where a grade reaches `upper`, else AMBIGUOUS where one reaches `lower`, else INCORRECT. `by`: the
+    judge. `question_type`: the host's query class, else what the question asks for.
+    """
+
+    action: RetrievalAction
+    grades: tuple[Grade, ...] = ()
+    upper: float
+    lower: float
+    by: str
+    question_type: str = "other"
+
+
 class VerifiedBy(_Struct, frozen=True, kw_only=True):
     """The model that judged the claims: its name, the digest of its weights, and the calibration of its probabilities.
 
@@ -632,8 +661,8 @@ class StageExpense(_Struct, frozen=True, kw_only=True):
 class Analysis(_Struct, frozen=True, kw_only=True):
     """The outcome of one analysis job, stored whole: scores, claims, facet matches, losses and the diagnosis.
 
-    `verified_by`: None where words alone judged the claims. `probe`: None where the index was not asked. `expenses`: of
-    the stages that ran, in the order of the path.
+    `verified_by`: None where words alone judged the claims. `probe`: None where the index was not asked. `grading`: None
+    where no judge of relevance was asked. `expenses`: of the stages that ran, in the order of the path.
     """
 
     request_id: str
@@ -648,6 +677,7 @@ class Analysis(_Struct, frozen=True, kw_only=True):
     claims: tuple[Claim, ...] = ()
     verified_by: VerifiedBy | None = None
     probe: IndexProbe | None = None
+    grading: Grading | None = None
     diagnosis: Diagnosis = Diagnosis(verdict="no_break_found")
     explanation: Explanation | None = None
     expenses: tuple[StageExpense, ...] = ()

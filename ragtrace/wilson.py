@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 from typing import Final
 
-__all__ = ["ONE_SIDED_95", "TWO_SIDED_95", "effective_size", "wilson"]
+__all__ = ["ONE_SIDED_95", "TWO_SIDED_95", "effective_size", "share_and_size", "wilson"]
 
 ONE_SIDED_95: Final = 1.645
 TWO_SIDED_95: Final = 1.959963984540054
@@ -35,3 +36,17 @@ def effective_size(share: float, variance: float, kish: float) -> float:
     """
     known = 0.0 < share < 1.0 and variance > 0
     return min(share * (1 - share) / variance, kish) if known else kish
+
+
+def share_and_size(weighed: Sequence[tuple[bool, float]]) -> tuple[float, float]:
+    """The share of those that count, each with its weight (Hájek's estimate), and how many requests that were drawn
+    evenly would tell as much of it.
+
+    weighed: at least one, with weights above 0: one over the probability with which it was drawn.
+    """
+    if len({weight for _, weight in weighed}) == 1:
+        return sum(counts for counts, _ in weighed) / len(weighed), float(len(weighed))
+    whole = sum(weight for _, weight in weighed)
+    share = sum(weight for counts, weight in weighed if counts) / whole
+    variance = sum((weight * (counts - share)) ** 2 for counts, weight in weighed) / whole**2
+    return share, effective_size(share, variance, whole**2 / sum(weight**2 for _, weight in weighed))

@@ -14,14 +14,14 @@ from ragtrace.alerts.settings import BurnRate, Duration
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry import Instrument, StageInfo
 
-__all__ = ["labeled_owner", "of_burn", "of_instrument", "of_suspicion"]
+__all__ = ["ALL_SEGMENTS", "labeled_owner", "of_burn", "of_instrument", "of_suspicion"]
 
 _SOURCES: Final = "sources"
 _EXPOSURE: Final = "exposure"
 _TOLD: Final = "1h"
 _SAID: Final = 0.1  # share from which it is said that an earlier stage is not known
 _SINCE: Final = {"page": "3h ago", "ticket": "1d ago"}
-_ALL_SEGMENTS: Final = "other"  # the exporter's name for those past its limit
+ALL_SEGMENTS: Final = "other"  # the exporter's name for those past its limit
 
 _DASHBOARDS: Final = {PLATFORM: "ragtrace-analyzer", _SOURCES: "ragtrace-sources", _EXPOSURE: "ragtrace-exposure"}
 _SHARE: Final = "{{ . | first | value | humanizePercentage }}"
@@ -165,7 +165,7 @@ def _of_provider(made: AlertPolicy, stage: StageInfo, runbook: str | None) -> di
 def _of_stage(made: AlertPolicy, stage: StageInfo, severity: str, runbook: str | None = None) -> dict[str, str]:
     """The suspected release, the links, and the commands that triage the alert and say whether it was right."""
     service, segment = (f"--{name}={_word(name)}" for name in ("service", "segment"))
-    named = f'{{{{ if ne $labels.segment "{_ALL_SEGMENTS}" }}}} -- {_word("segment")}{{{{ end }}}}'
+    named = f'{{{{ if ne $labels.segment "{ALL_SEGMENTS}" }}}} -- {_word("segment")}{{{{ end }}}}'
     return {
         "release": _release(made, stage.components),
         **_links(made, stage.name, runbook or stage.runbook, ("service", "segment")),

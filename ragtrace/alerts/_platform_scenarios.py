@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 from typing import Final
 
+from ragtrace.alerts._annotations import ALL_SEGMENTS
 from ragtrace.alerts._policy import PLATFORM, AlertPolicy
 from ragtrace.alerts._recording import selector
 from ragtrace.alerts._scenarios import FIRST, rarely_asked, silent
@@ -48,6 +49,7 @@ def long_scenarios(made: AlertPolicy) -> Iterator[AlertScenario]:
     yield _rare(made)
     yield from _growth(made)
     yield from _starved(made)
+    yield from _graded(made)
 
 
 def _platform(name: str, **labels: str) -> ExpectedAlert:
@@ -256,6 +258,84 @@ def _unjudged(made: AlertPolicy) -> Iterator[AlertScenario]:
         end = sum(phase.minutes for phase in phases)
         series = (*judged(made, phases, FIRST, reasons=reasons), *requests(made, phases, FIRST))
         yield AlertScenario(name, series, (Expectation(end, alerts, ever=True),))
+
+
+def _graded(made: AlertPolicy) -> Iterator[AlertScenario]:
+    """What grades say of retrieval: a share that rises, and one that does not for certain; trust that is misplaced."""
+    limits = made.settings.growth.graded_incorrect
+    before, after = 120, minutes(limits.window)
+    wide = 1.5 * limits.gap
+    for name, rates, shares, bad, alerts in (
+        ("more is graded incorrect", (30.0, 30.0), (0.1, 0.1 + 2 * wide), 0.0, True),
+        ("much was always graded incorrect", (30.0, 30.0), (0.5, 0.5), 0.0, False),
+        ("a little more is graded incorrect", (30.0, 30.0), (0.1, 0.1 + limits.gap / 2), 0.0, False),
+        ("few are graded, more of them incorrect", (30.0, limits.minimum / (2 * after)), (0.1, 0.9), 0.0, False),
+        ("what is usual cannot be known of few grades", (limits.minimum / (2 * before), 30.0), (0.1, 0.9), 0.0, False),
+        ("more is graded incorrect by chance", (1.0, 0.125), (0.4, 0.4 + 1.1 * limits.gap), 0.0, False),
+        ("more is graded incorrect where retrieval burns", (30.0, 30.0), (0.1, 0.1 + 2 * wide), 1.0, False),
+    ):
+        yield _graded_scenario(made, name, list(zip((before, after), rates, shares, strict=True)), bad, alerts)
+    yield from _trusted(made)
+
+
+def _graded_scenario(
+    made: AlertPolicy, name: str, parts: Sequence[tuple[int, float, float]], bad: float, alerts: bool
+) -> AlertScenario:
+    """parts: minutes, requests a minute, the share of them that is graded INCORRECT. bad: by how much retrieval breaks
+    meanwhile, which is its own alert."""
+    (before, _, _), (after, _, _) = parts
+    phases = [Phase(before), Phase(after, {"retrieval": bad} if bad else {})]
+    labels = {"service": SERVICE, "segment": FIRST, "stratum": "random"}
+    series = [
+        *judged(made, phases, FIRST, interval=STEP),
+        *requests(made, phases, FIRST, interval=STEP),
+        *(
+            {
+                "series": selector(made.series("retrieval_actions"), labels | {"action": action}),
+                "values": ramp((length // STEP, STEP * rate * abs(share - rest)) for length, rate, share in parts),
+            }
+            for action, rest in (("INCORRECT", 0.0), ("CORRECT", 1.0))
+        ),
+    ]
+    ticket = ExpectedAlert("RagtraceRetrievalIncorrectTicket", "retrieval", {"service": SERVICE, "segment": FIRST})
+    burning = ExpectedAlert("RagtraceRetrievalPage", "retrieval", {"service": SERVICE, "segment": FIRST})
+    expected = (ticket,) if alerts else (burning,) if bad else ()
+    return AlertScenario(name, tuple(series), (Expectation(before + after, expected, ever=True),), interval=STEP)
+
+
+def _trusted(made: AlertPolicy) -> Iterator[AlertScenario]:
+    """Two types of questions: one whose right answers are usual, one that may be confidently wrong."""
+    limits = made.settings.growth.confidently_wrong
+    length = 240
+    few = limits.minimum / (4 * length)
+    expected = ExpectedAlert(
+        "RagtraceConfidentlyWrongTicket",
+        "retrieval",
+        {"service": SERVICE, "question_type": "religion", "segment": ALL_SEGMENTS},
+    )
+    for name, other, own, trusted, wrong, alerts in (
+        ("a type of questions is confidently wrong", 10.0, 5.0, 0.9, 0.1 + 3 * limits.gap, (expected,)),
+        ("a type of questions is a little more often wrong", 10.0, 5.0, 0.9, 0.1 + limits.gap / 2, ()),
+        ("a type of questions is wrong, and not trusted", 10.0, 5.0, 0.3, 0.1 + 3 * limits.gap, ()),
+        ("a rare type of questions is wrong", 10.0, few, 0.9, 1.0, ()),
+        ("a type of questions is wrong beside few others", few, 5.0, 0.9, 1.0, ()),
+        ("a type of questions is wrong by chance", 0.125, 0.125, 0.9, 0.1 + 1.5 * limits.gap, ()),
+    ):
+        series = []
+        for kind, rate, share, bad in (("country", other, 0.9, 0.1), ("religion", own, trusted, wrong)):
+            for action, result, part in (
+                ("CORRECT", "bad", share * bad),
+                ("CORRECT", "good", share * (1 - bad)),
+                ("AMBIGUOUS", "good", 1 - share),
+            ):
+                labels = {"service": SERVICE, "question_type": kind, "action": action, "result": result}
+                values = ramp([(length // STEP, STEP * rate * part)])
+                series.append({"series": selector(made.series("graded_answers"), labels), "values": values})
+        steady = (
+            *judged(made, [Phase(length)], FIRST, interval=STEP),
+            *requests(made, [Phase(length)], FIRST, interval=STEP),
+        )
+        yield AlertScenario(name, (*steady, *series), (Expectation(length, alerts, ever=True),), interval=STEP)
 
 
 def _growth(made: AlertPolicy) -> Iterator[AlertScenario]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from ragtrace.alerts._annotations import labeled_owner, of_burn, of_instrument, of_suspicion
+from ragtrace.alerts._annotations import ALL_SEGMENTS, labeled_owner, of_burn, of_instrument, of_suspicion
 from ragtrace.alerts._policy import AlertPolicy, Indicator
 from ragtrace.alerts._recording import (
     PAGE_BURNING,
@@ -25,7 +25,7 @@ from ragtrace.alerts._recording import (
     silences,
     states,
 )
-from ragtrace.alerts.settings import BurnRate, Duration, Growth, SourceLateness
+from ragtrace.alerts.settings import BurnRate, Duration, Growth, ShareGap, SourceLateness
 
 __all__ = ["drift_alerts", "indicator_alerts", "suspicion_alerts"]
 
@@ -133,6 +133,8 @@ def suspicion_alerts(made: AlertPolicy) -> Iterator[Rule]:
 
 def drift_alerts(made: AlertPolicy) -> Iterator[Rule]:
     """The tickets of growth and of sources."""
+    yield _incorrect(made)
+    yield _confidently_wrong(made)
     yield _rank_shift(made)
     yield _starved(made)
     yield _candidate_age(made)
@@ -140,6 +142,89 @@ def drift_alerts(made: AlertPolicy) -> Iterator[Rule]:
     yield _freshness(made)
     yield _reports(made)
     yield _volume(made)
+
+
+def _incorrect(made: AlertPolicy) -> Rule:
+    """The share of requests that are graded INCORRECT has risen; silent while retrieval burns."""
+    growth, name = made.settings.growth.graded_incorrect, made.series("retrieval_actions")
+
+    def counts(window: Duration, past: str = "") -> tuple[str, str]:
+        every, bad = (
+            increase(name, window, past, by="service, segment", labels={"stratum": "random"} | action)
+            for action in ({}, {"action": "INCORRECT"})
+        )
+        return f"({bad} or 0 * {every})", every
+
+    now, before = counts(growth.window), counts(growth.baseline, f" offset {growth.window}")
+
+    def known(labels: dict[str, str]) -> str:
+        return increase(name, growth.window, by="service, segment", labels=labels)
+
+    burned = [
+        f"unless on (service, segment) {_burned(series, ('retrieval',), growth.window)}"
+        for series in (PAGE_BURNING, TICKET_BURNING)
+    ]
+    return _ticket(
+        made,
+        "RetrievalIncorrect",
+        "retrieval_actions",
+        expr="\n".join([_exceeds(now, before, growth), *burned, *silences(made, known)]),
+        summary="retrieval: more is graded INCORRECT in {{ $labels.segment }} of {{ $labels.service }}",
+        description=f"Over the last {growth.window.name} what was retrieved was graded INCORRECT in "
+        "{{ $value | humanizePercentage }} of the requests: clearly more than in the "
+        f"{growth.baseline.name} before.",
+        labels=("service", "segment"),
+    )
+
+
+def _exceeds(one: tuple[str, str], other: tuple[str, str], apart: ShareGap) -> str:
+    """The first share, where it is above the second by the gap and by z standard errors. one, other: of each share its
+    count and of how many."""
+    (count, every), (others, of) = one, other
+    share, usual = f"({count} / {every})", f"({others} / {of})"
+    pooled = f"(({count} + {others}) / ({every} + {of}))"
+    error = f"sqrt({pooled} * (1 - {pooled}) * (1 / {every} + 1 / {of}))"
+    lines = [
+        share,
+        f"and {share} - {usual} > {apart.gap:g}",
+        f"and {share} - {usual} > {apart.z:g} * {error}",
+        f"and {every} >= {apart.minimum:g}",
+        f"and {of} >= {apart.minimum:g}",
+    ]
+    return "\n".join(lines)
+
+
+def _confidently_wrong(made: AlertPolicy) -> Rule:
+    """Types of questions whose retrieval is mostly graded CORRECT, and whose answers are then wrong more often than
+    those of the other types."""
+    limits, name = made.settings.growth.confidently_wrong, made.series("graded_answers")
+    trusted = {"action": "CORRECT"}
+
+    def counted(labels: dict[str, str], by: str = "service, question_type") -> str:
+        return increase(name, limits.window, by=by, labels=labels)
+
+    own = counted(trusted)
+    wrong = f"({counted(trusted | {'result': 'bad'})} or 0 * {own})"
+    others, other_wrong = (
+        f"(-1 * ({part} - on (service) group_left () {whole}))"
+        for part, whole in (
+            (own, counted(trusted, "service")),
+            (wrong, f"({counted(trusted | {'result': 'bad'}, 'service')} or 0 * {counted(trusted, 'service')})"),
+        )
+    )
+    mostly = f"and {own} > 0.5 * {counted({})}"
+    rule = _ticket(
+        made,
+        "ConfidentlyWrong",
+        "graded_answers",
+        expr="\n".join([_exceeds((wrong, own), (other_wrong, others), limits), mostly]),
+        summary="retrieval: questions of the type {{ $labels.question_type }} of {{ $labels.service }} are confidently "
+        "wrong",
+        description=f"Over the last {limits.window.name} their retrieval was mostly graded CORRECT, and of these "
+        "answers {{ $value | humanizePercentage }} were wrong: clearly more than of the other questions graded so.",
+        labels=("service",),
+    )
+    return {**rule, "labels": {**rule["labels"], "segment": ALL_SEGMENTS}}  # a type of questions is no segment
 
 
 def _rank_shift(made: AlertPolicy) -> Rule:

@@ -221,7 +221,7 @@ def _check(made: AlertPolicy, check: Expectation) -> dict[str, Any]:
     firing = 'ALERTS{alertstate="firing", alertname=~"Ragtrace.+"}'
     alerts = f"last_over_time({firing}[{_SINCE_START}])" if check.ever else firing
     return {
-        "expr": f"count by (alertname, owner, service, segment, source, provider) ({alerts})",
+        "expr": f"count by (alertname, owner, service, segment, source, provider, question_type) ({alerts})",
         "eval_time": f"{check.minute}m",
         "exp_samples": [
             {"labels": selector("", alert.labels, alertname=alert.name, owner=made.owner(alert.stage)), "value": 1}

@@ -188,12 +188,29 @@ class Growth(_Authored, frozen=True):
     minimum: float
 
 
+class ShareGap(_Authored, frozen=True):
+    """When two shares differ: by `gap` and by `z` standard errors, with `minimum` requests on both sides."""
+
+    window: Duration
+    gap: float
+    z: float
+    minimum: float
+
+
+class ShareRise(ShareGap, frozen=True):
+    """When a share of the window is above that of the `baseline` before it."""
+
+    baseline: Duration
+
+
 class GrowthRules(_Authored, frozen=True):
     """What is watched for growth."""
 
     suspected: Suspicion
     rank_shift: Growth
     candidate_age: Growth
+    graded_incorrect: ShareRise
+    confidently_wrong: ShareGap
 
 
 class ExposureFall(_Authored, frozen=True):
@@ -452,6 +469,10 @@ def _bounds(settings: AlertSettings) -> Iterator[_Bound]:
     yield _Bound("growth.suspected.sure", growth.suspected.sure, 0.0, 10.0, "a number from 0 to 10, such as 1.75")
     for comparison in growth.suspected.windows:
         yield _share("growth.suspected.windows.rise", comparison.rise)
+    for name, apart in (("graded_incorrect", growth.graded_incorrect), ("confidently_wrong", growth.confidently_wrong)):
+        yield _share(f"growth.{name}.gap", apart.gap)
+        yield _Bound(f"growth.{name}.z", apart.z, 0.0, 10.0, "a number from 0 to 10, such as 4")
+        yield _at_least_1(f"growth.{name}.minimum", apart.minimum)
     for name, one in (("rank_shift", growth.rank_shift), ("candidate_age", growth.candidate_age)):
         yield _at_least_1(f"growth.{name}.factor", one.factor)
         yield _positive(f"growth.{name}.floor", one.floor)

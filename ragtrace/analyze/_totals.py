@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any, Final
 
 from ragtrace.analyze._expenses import STAGES_OF_RUNS
-from ragtrace.analyze.diagnosis import stages_in_scope
+from ragtrace.analyze.diagnosis import answered_right, stages_in_scope
 from ragtrace.analyze.exposures import (
     UNNAMED,
     UsedBy,
@@ -145,6 +145,7 @@ def _observed(record: RequestRecord, analysis: Analysis, labels: _Labels) -> Ite
         yield from labels.observe(instruments.CANDIDATE_AGE, age, source=source)
     for loss in analysis.lost:
         yield labels.count(instruments.LOST_EVIDENCE, where=loss.where)
+    yield from _graded(record, analysis, labels)
     verdict = analysis.diagnosis
     yield labels.count(instruments.DIAGNOSES, stage=verdict.stage or "none", verdict=verdict.verdict)
 
@@ -158,6 +159,19 @@ def _spent(expense: StageExpense, labels: _Labels) -> Iterator[Delta]:
             yield labels.count(instruments.STAGE_TOKENS, float(tokens), **counted)
     if expense.cost is not None:
         yield labels.count(instruments.STAGE_COST, expense.cost, **known)
+
+
+def _graded(record: RequestRecord, analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
+    """The action that the grades say; and of the random stratum what became of the answer, where the verdict tells."""
+    if (grading := analysis.grading) is None:
+        return
+    yield labels.count(instruments.RETRIEVAL_ACTIONS, action=grading.action)
+    is_right = answered_right(analysis.diagnosis)
+    if record.head_sampled and is_right is not None:
+        result, kind = "good" if is_right else "bad", grading.question_type
+        yield labels.count(
+            instruments.GRADED_ANSWERS, question_type=kind, action=grading.action, result=result, shown=not is_right
+        )
 
 
 def _lag(record: RequestRecord, labels: _Labels, now: int) -> tuple[Delta, ...]:

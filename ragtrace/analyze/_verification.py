@@ -189,6 +189,7 @@ def judge_relevance(
             {chunk.chunk_id: relevant[question, chunk.text] for chunk in packed if texts and chunk.text},
             answered.get((question, replies.get(key, ""))),
             is_calibrated,
+            relevance.name if relevance else None,
         )
     return judged
 

@@ -22,6 +22,7 @@ from ragtrace.analyze.diagnosis import RETURNED_BEFORE, VersionStart, diagnose
 from ragtrace.analyze.scores import ScoreInput, candidate_recall, evidence_recall, scores_of
 from ragtrace.coverage import is_abstention
 from ragtrace.coverage.verifier import JudgedRelevance
+from ragtrace.grading import POPQA, GradeThresholds, action_of, grade_of, question_type
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import ANSWER_RELEVANCE, INSTRUMENTS
 from ragtrace.types import (
@@ -32,6 +33,8 @@ from ragtrace.types import (
     Diagnosis,
     Facet,
     Gold,
+    Grade,
+    Grading,
     IndexProbe,
     LostChunk,
     PackedChunk,
@@ -51,6 +54,7 @@ __all__ = [
     "flags_of",
     "judge_id",
     "judged_answer",
+    "question_type_of",
     "reader_of",
     "screen",
     "with_probe",
@@ -146,10 +150,12 @@ def examine(
     verified_by: VerifiedBy | None = None,
     entities: coverage.ReadEntities | None = None,
     returned: Collection[str] = (),
+    thresholds: GradeThresholds = POPQA,
     computed_at: int = 0,
 ) -> tuple[Analysis, Case]:
     """As `analyze_record`, with what the states of the stages were judged by. returned: chunks that the same version of
-    the index is known to have returned to other requests; relevances: what models say of chunks and answer."""
+    the index is known to have returned to other requests; relevances: what models say of chunks and answer; thresholds:
+    from which grade on retrieval is CORRECT and AMBIGUOUS."""
     recorded, record = record, coverage.united(record)
     facets = _facets(record, gold, entities)
     candidates = record.candidates
@@ -204,6 +210,7 @@ def examine(
         lost=lost,
         claims=claims,
         verified_by=verified_by if judged else None,
+        grading=_grading(record, relevances, thresholds),
         computed_at=computed_at,
     )
     reader = reader_of(entities)
@@ -251,6 +258,29 @@ def with_probe(
     analysis = replace(analysis, probe=probe)
     diagnosis = _diagnosis(record, analysis, dataclass_replace(case, probe=probe), releases, verified_by)
     return replace(analysis, diagnosis=diagnosis)
+
+
+def _grading(record: RequestRecord, relevances: JudgedRelevance | None, thresholds: GradeThresholds) -> Grading | None:
+    """The grades of the candidates by the judge of relevance; None where none was asked, or no text is known."""
+    if relevances is None or relevances.by is None or not record.is_retrieved:
+        return None
+    grades = {chunk_id: grade_of(float(share)) for chunk_id, share in relevances.candidates.items()}
+    if record.candidates and not grades:
+        return None
+    return Grading(
+        action=action_of(list(grades.values()), thresholds),
+        grades=tuple(Grade(chunk_id=chunk_id, grade=grade) for chunk_id, grade in grades.items()),
+        upper=thresholds.upper,
+        lower=thresholds.lower,
+        by=relevances.by,
+        question_type=question_type_of(record),
+    )
+
+
+def question_type_of(record: RequestRecord) -> str:
+    """The host's query class, else the relation that the question asks for, else what kind of value would answer it."""
+    question = record.query.original
+    return record.query.query_class or question_type(question) or coverage.expected_answer(question) or "other"
 
 
 def _is_cited(record: RequestRecord, claims: Sequence[Claim], service: ServiceView) -> bool:

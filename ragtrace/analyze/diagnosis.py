@@ -19,6 +19,7 @@ __all__ = [
     "CAUSE_COMPONENTS",
     "RETURNED_BEFORE",
     "VersionStart",
+    "answered_right",
     "diagnose",
     "first_broken",
     "is_new",
@@ -134,6 +135,14 @@ def not_known_before(diagnosis: Diagnosis) -> tuple[StageFinding, ...]:
         if found.state in ("not_known", "suspected"):
             before.append(found)
     return tuple(before)
+
+
+def answered_right(diagnosis: Diagnosis) -> bool | None:
+    """Whether the answer is right by the verdict: generation sound, and no stage broken; None: it does not tell."""
+    if diagnosis.stage is not None:
+        return False
+    states = {finding.stage: finding.state for finding in diagnosis.stages}
+    return True if states.get("generation") == "sound" else None
 
 
 def stages_in_scope(states: Mapping[Stage, StageState]) -> tuple[Stage, ...]:

@@ -9,10 +9,11 @@ where generation was found sound, wrong where a stage is broken; requests of whi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ragtrace.analyze.analysis import question_type_of
 from ragtrace.coverage.text import sentences
 from ragtrace.coverage.verifier import RelevanceJudge
 from ragtrace.errors import ConfigurationError
@@ -34,10 +35,11 @@ from ragtrace.grading import (
 )
 from ragtrace.store import Sampled, Store, outcome_of
 from ragtrace.types import RequestRecord
-from ragtrace.wilson import TWO_SIDED_95, wilson
+from ragtrace.wilson import TWO_SIDED_95, share_and_size, wilson
 
 __all__ = ["ActionShare", "GradeReport", "GradedCandidate", "RequestGrades", "grade_report", "grade_request"]
 
+_UNRECORDED: Final = "its question or the texts of its candidates were not recorded"
 _PAGE: Final = 20  # records at a time: they come with their texts
 
 
@@ -68,7 +70,7 @@ class RequestGrades:
 
 @dataclass(frozen=True, slots=True)
 class ActionShare:
-    """How many requests of a segment got an action, and their share with its 95 % interval."""
+    """How many requests of a segment got an action, and the share of its traffic that does, with its 95 % interval."""
 
     segment: str
     action: Action
@@ -143,10 +145,24 @@ def _kept(parts: Sequence[str], grades: Sequence[float]) -> tuple[str, ...]:
     return tuple(parts[place] for place in refine(grades))
 
 
+@dataclass(frozen=True, slots=True)
+class _Graded:
+    """One request of a window with its best grade and its action."""
+
+    row: Sampled
+    record: RequestRecord
+    best: float
+    action: Action
+
+    @property
+    def weight(self) -> float:
+        return 1 / self.row.head_probability
+
+
 def grade_report(
     store: Store,
     service: str,
-    judge: RelevanceJudge,
+    judge: RelevanceJudge | None,
     thresholds: GradeThresholds,
     *,
     since: int,
@@ -156,32 +172,54 @@ def grade_report(
     limit: int = 200,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> GradeReport:
-    """Grade a window's analyzed requests of the random stratum, thinned out evenly to about `limit`.
+    """Grades of a window's analyzed requests of the random stratum, thinned out evenly to about `limit`.
 
-    wanted: the share in which CORRECT shall be right, for which a threshold is fitted. It is fitted and told on the
-    same requests: judge it on others.
+    judge: grades them now; None: the grades that the analyzer stored count, with these thresholds. wanted: the share in
+    which CORRECT shall be right, for which a threshold is fitted. It is fitted and told on the same requests: judge it
+    on others.
     Raises: ConfigurationError, StoreError, ModelError, ServerError.
     """
     rows, _ = store.sample(service, segment, since, until, (), limit)
-    graded: list[tuple[Sampled, RequestRecord, float]] = []
+    graded: list[_Graded] = []
     left_out: Counter[str] = Counter()
+    names: Counter[str] = Counter()
     for start in range(0, len(rows), _PAGE):
         page = rows[start : start + _PAGE]
         records = store.get_records([row.request_id for row in page])
         known = [(row, records[row.request_id]) for row in page if row.request_id in records]
-        texts = [_texts(record) for _, record in known]
-        questions = [record.query.original for _, record in known]
-        pairs = [(asked, text) for asked, found in zip(questions, texts, strict=True) for text in found if asked]
-        said = iter(_grades(judge, pairs))
-        for (row, record), found in zip(known, texts, strict=True):
-            best = max((next(said) for _ in found), default=None) if record.query.original else None
-            if best is None:
-                left_out["its question or the texts of its candidates were not recorded"] += 1
+        found = _stored(store, known, names) if judge is None else _judged(judge, known)
+        missing = "the analyzer had no judge of relevance" if judge is None else _UNRECORDED
+        for (row, record), grades in zip(known, found, strict=True):
+            if grades is None:
+                left_out[missing] += 1
             else:
-                graded.append((row, record, best))
+                best = max(grades, default=-1.0)  # nothing retrieved: nothing is relevant
+                graded.append(_Graded(row, record, best, action_of(grades, thresholds)))
         if on_progress is not None:
             on_progress(min(start + _PAGE, len(rows)), len(rows))
-    return _reported(service, judge.name, thresholds, graded, dict(left_out), wanted)
+    name = judge.name if judge is not None else " and ".join(names) or "nobody"
+    return _reported(service, name, thresholds, graded, dict(left_out), wanted)
+
+
+def _judged(judge: RelevanceJudge, known: Sequence[tuple[Sampled, RequestRecord]]) -> Iterator[Sequence[float] | None]:
+    """The grades of each request's candidates by a judge; None of what was not recorded."""
+    texts = [_texts(record) if record.query.original else [] for _, record in known]
+    pairs = [(record.query.original, text) for (_, record), found in zip(known, texts, strict=True) for text in found]
+    said = iter(_grades(judge, pairs))
+    for (_, record), found in zip(known, texts, strict=True):
+        is_empty = record.is_retrieved and not record.candidates and bool(record.query.original)
+        yield [next(said) for _ in found] if found or is_empty else None
+
+
+def _stored(
+    store: Store, known: Sequence[tuple[Sampled, RequestRecord]], names: Counter[str]
+) -> Iterator[Sequence[float] | None]:
+    """Those that stand in the analyses; None where the analyzer asked no judge."""
+    analyses = store.get_analyses([row.request_id for row, _ in known])
+    for row, _ in known:
+        found = analyses[row.request_id].grading if row.request_id in analyses else None
+        names.update([found.by] if found is not None else [])
+        yield None if found is None else [each.grade for each in found.grades]
 
 
 def _texts(record: RequestRecord) -> list[str]:
@@ -192,19 +230,17 @@ def _reported(
     service: str,
     judge: str,
     thresholds: GradeThresholds,
-    graded: Sequence[tuple[Sampled, RequestRecord, float]],
+    graded: Sequence[_Graded],
     left_out: dict[str, int],
     wanted: float | None,
 ) -> GradeReport:
-    actions = [action_of([best], thresholds) for _, _, best in graded]
-    told = [_is_right(row, record) for row, record, _ in graded]
+    told = [_is_right(each.row, each.record) for each in graded]
     known = [
-        (GradedRequest(action, right, record.query.query_class or ""), best)
-        for action, (right, _), (_, record, best) in zip(actions, told, graded, strict=True)
+        (GradedRequest(each.action, right, question_type_of(each.record), each.weight), each.best)
+        for each, (right, _) in zip(graded, told, strict=True)
         if right is not None
     ]
     requests = [each for each, _ in known]
-    with_kind = [each for each in requests if each.kind]
     fitted = fit_upper([best for _, best in known], [each.is_right for each in requests], wanted) if wanted else None
     return GradeReport(
         service=service,
@@ -213,10 +249,10 @@ def _reported(
         requests=len(graded),
         left_out=left_out,
         told_by=dict(Counter(by for right, by in told if right is not None)),
-        actions=tuple(_shares(actions, [row.segment for row, _, _ in graded])),
+        actions=tuple(_shares(graded)),
         outcomes=tuple(outcomes(requests)),
-        by_kind=tuple(outcomes(with_kind, by_kind=True)),
-        wrong_kinds=tuple(confidently_wrong(with_kind)),
+        by_kind=tuple(outcomes(requests, by_kind=True)),
+        wrong_kinds=tuple(confidently_wrong(requests)),
         fitted=fitted,
     )
 
@@ -231,11 +267,12 @@ def _is_right(row: Sampled, record: RequestRecord) -> tuple[bool | None, str]:
     return (True, "verdict") if row.states.get("generation") == "sound" else (None, "")
 
 
-def _shares(actions: Sequence[Action], segments: Sequence[str]) -> list[ActionShare]:
-    """By segment, those with the most requests first."""
-    sizes, found = Counter(segments), []
-    counts = Counter(zip(segments, actions, strict=True))
-    for (segment, action), count in counts.items():
-        low, high = wilson(count, sizes[segment], TWO_SIDED_95)
-        found.append(ActionShare(segment, action, count, count / sizes[segment], low, high))
+def _shares(graded: Sequence[_Graded]) -> list[ActionShare]:
+    """By segment, those with the most requests first; each request counts for as many as it was drawn among."""
+    sizes, found = Counter(each.row.segment for each in graded), []
+    for segment in sizes:
+        own = [each for each in graded if each.row.segment == segment]
+        for action, count in Counter(each.action for each in own).items():
+            share, size = share_and_size([(each.action == action, each.weight) for each in own])
+            found.append(ActionShare(segment, action, count, share, *wilson(share * size, size, TWO_SIDED_95)))
     return sorted(found, key=lambda each: (-sizes[each.segment], each.segment, ACTIONS.index(each.action)))

@@ -147,6 +147,17 @@ def evidence_presence(source: ScoreInput) -> float | str:
     return source.presence
 
 
+def best_relevance(source: ScoreInput) -> Measure:
+    """What a judge of relevance says of the best candidate; no score where none was asked."""
+    if source.relevances is None or source.relevances.by is None:
+        return None
+    if not source.record.is_retrieved:
+        return "not_recorded"
+    if not source.candidates:
+        return 0.0
+    return max(source.relevances.candidates.values(), default="no_candidate_text")
+
+
 def candidate_recall(source: ScoreInput) -> float | str:
     """The share of the reference evidence among the candidates."""
     ids = [candidate.chunk_id for candidate in source.candidates]

@@ -29,6 +29,7 @@ from ragtrace.config import SETTINGS
 from ragtrace.coverage import ReadEntities
 from ragtrace.coverage.verifier import AnswerJudge, RelevanceJudge
 from ragtrace.errors import CorruptStore, RecordError
+from ragtrace.grading import POPQA, GradeThresholds
 from ragtrace.probe import Probe, load_probe
 from ragtrace.record import active
 from ragtrace.store import (
@@ -81,6 +82,7 @@ class WorkerSettings:
     does such jobs, one by one, while no other job waits. verifier: a model that judges the claims of answers;
     embeddings: one that does so before it; without them words alone do. entities: a model that reads names in
     questions. relevance, answers: models that tell which chunks answer a question and whether an answer speaks of it.
+    thresholds: from which grade of relevance on what was retrieved is CORRECT, and AMBIGUOUS.
     probe: asks the index about some requests once more, within a budget; prices: by model. None: those that
     `ragtrace.configure` was given in this process. tokenizers: count the tokens of models that are known by name.
     provider: what names the provider of a document in totals: source, doc_id, modality, a key of the metadata, or
@@ -101,6 +103,7 @@ class WorkerSettings:
     entities: ReadEntities | None = None
     relevance: RelevanceJudge | None = None
     answers: AnswerJudge | None = None
+    thresholds: GradeThresholds = POPQA
     probe: Probe | None = None
     probe_budget: ProbeBudget | None = None
     provider: str = SETTINGS["provider"].default
@@ -276,8 +279,7 @@ def _analyze(
     if record is None:
         store.fail(job, "the request is no longer in the store")
         return None
-    now, started = time.time_ns(), time.perf_counter()
-    models = settings.models
+    now, started, models = time.time_ns(), time.perf_counter(), settings.models
     try:
         if isinstance(said.answer, Exception):
             raise said.answer
@@ -295,6 +297,7 @@ def _analyze(
             verified_by=said.by,
             entities=models.entities,
             returned=_returned_before(store, record, gold),
+            thresholds=settings.thresholds,
             computed_at=now,
         )
         if prober is not None:

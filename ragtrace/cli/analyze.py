@@ -63,6 +63,8 @@ def analyze(
     judge: Annotated[list[str] | None, option("judge", metavar="ROLE=MODEL")] = None,
     judge_calibration: Annotated[list[str] | None, option("judge_calibration", metavar="ROLE=FILE")] = None,
     judge_tokens: Annotated[int | None, option("judge_tokens", min=0)] = None,
+    grade_upper: Annotated[float, option("grade_upper", min=-1.0, max=1.0)] = SETTINGS["grade_upper"].default,
+    grade_lower: Annotated[float, option("grade_lower", min=-1.0, max=1.0)] = SETTINGS["grade_lower"].default,
     entities: Annotated[str | None, option("entities", metavar="PIPELINE")] = None,
     provider: Annotated[str, option("provider", metavar="KEY")] = SETTINGS["provider"].default,
     prices: Annotated[str | None, option("prices", metavar="JSON")] = None,
@@ -104,6 +106,7 @@ def analyze(
     from ragtrace.config import load
     from ragtrace.engines.model_names import as_baseline, as_calibrations, as_judges
     from ragtrace.export.events import sending_events
+    from ragtrace.grading import GradeThresholds
     from ragtrace.store import ATTRIBUTION, COVERAGE, Store
 
     if (service is not None or since is not None) and not (redo or again):
@@ -121,6 +124,7 @@ def analyze(
             low_score=load().low_score,
             provider=provider,
             prices=load(prices=prices).prices,
+            thresholds=GradeThresholds(grade_upper, grade_lower),
             depths=Depths.parse(explain, explain_rate) if explain else Depths.parse(rate=explain_rate),
             probe_budget=ProbeBudget(
                 suspected=probe_share, others=probe_sound, a_minute=probe_rate / workers, seconds=probe_seconds

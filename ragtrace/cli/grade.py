@@ -100,7 +100,7 @@ def report(
         found = grade_report(
             opened,
             service,
-            _relevance(judge),
+            _relevance(judge) if judge else None,
             thresholds,
             since=window.since,
             until=window.until,
@@ -165,6 +165,9 @@ def _print_report(report: GradeReport) -> None:
         out.print(f"  {count:,} are left out: {reason}", highlight=False)
     if not report.requests:
         return
+    for each in report.wrong_kinds:
+        right = _share(each.right, each.low, each.high)
+        out.print(Text(f"  confidently wrong: {each.kind}: retrieval is trusted, and answers are right in {right}"))
     out.print()
     rows = (
         (each.segment, each.action, f"{each.requests:,}", _share(each.share, each.low, each.high))
@@ -178,9 +181,6 @@ def _print_report(report: GradeReport) -> None:
     if report.by_kind:
         out.print()
         _print_outcomes("question", report.by_kind)
-    for each in report.wrong_kinds:
-        share = _share(each.right, each.low, each.high)
-        out.print(Text(f"\nconfidently wrong: {each.kind}: retrieval is trusted, and answers are right in {share}"))
     _print_fitted(report)
 
 

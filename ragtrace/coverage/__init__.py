@@ -19,7 +19,7 @@ from ragtrace.coverage._evidence import (
     united,
 )
 from ragtrace.coverage._query import joint_query_coverage, match_facets, query_coverage
-from ragtrace.coverage._questions import needs_retrieval
+from ragtrace.coverage._questions import expected_answer, needs_retrieval
 from ragtrace.coverage._reference import (
     are_alike,
     evidence_presence,
@@ -85,6 +85,7 @@ __all__ = [
     "evidence_presence",
     "evidence_recall",
     "evidence_token_share",
+    "expected_answer",
     "extract_facets",
     "facet_in_text",
     "facet_matrix",

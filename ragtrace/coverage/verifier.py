@@ -145,13 +145,15 @@ class JudgedRelevance:
 
     candidates, packed: the relevance of each text by its chunk's id, as it was retrieved and as it stands in the
     prompt; answer: whether the answer speaks of what was asked, None where it was not judged; is_calibrated: whether
-    these are probabilities that were checked against labels, so that the states of the stages may rest on them.
+    these are probabilities that were checked against labels, so that the states of the stages may rest on them; by:
+    the judge of the chunks.
     """
 
     candidates: Mapping[str, float] = field(default_factory=dict)
     packed: Mapping[str, float] = field(default_factory=dict)
     answer: float | None = None
     is_calibrated: bool = False
+    by: str | None = None
 
 
 @dataclass(slots=True)

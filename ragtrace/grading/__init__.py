@@ -25,6 +25,7 @@ from ragtrace.grading._outcomes import (
     fit_upper,
     outcomes,
 )
+from ragtrace.grading._question_types import question_type
 
 __all__ = [
     "ACTIONS",
@@ -43,6 +44,7 @@ __all__ = [
     "fit_upper",
     "grade_of",
     "outcomes",
+    "question_type",
     "refine",
     "strips",
 ]

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, TypeAlias, get_args
 
 from ragtrace.errors import ConfigurationError
 from ragtrace.numeric import is_integer, is_real
+from ragtrace.types import RetrievalAction
 
 __all__ = [
     "ACTIONS",
@@ -33,7 +34,7 @@ __all__ = [
     "strips",
 ]
 
-Action: TypeAlias = Literal["CORRECT", "AMBIGUOUS", "INCORRECT"]
+Action: TypeAlias = RetrievalAction
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
 """The best first."""
 

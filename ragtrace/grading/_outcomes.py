@@ -13,7 +13,7 @@ from typing import Final
 from ragtrace.errors import ConfigurationError
 from ragtrace.grading._actions import Action
 from ragtrace.numeric import is_real
-from ragtrace.wilson import TWO_SIDED_95, wilson
+from ragtrace.wilson import TWO_SIDED_95, share_and_size, wilson
 
 __all__ = ["ActionOutcome", "FittedThreshold", "GradedRequest", "confidently_wrong", "fit_upper", "outcomes"]
 
@@ -35,16 +35,19 @@ class FittedThreshold:
 
 @dataclass(frozen=True, slots=True)
 class GradedRequest:
-    """One request: its action, whether its answer was right, and the kind of its question."""
+    """One request: its action, whether its answer was right, the kind of its question, and for how many requests it
+    stands: one over the probability with which it was drawn."""
 
     action: Action
     is_right: bool
     kind: str = ""
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class ActionOutcome:
-    """How many requests got an action, and the share of these whose answer was right, with its 95 % interval."""
+    """How many requests got an action, and the share of that traffic whose answer was right, with its 95 %
+    interval."""
 
     action: Action
     kind: str
@@ -85,13 +88,13 @@ def fit_upper(best_scores: Sequence[float], is_right: Sequence[bool], wanted: fl
 
 def outcomes(requests: Iterable[GradedRequest], *, by_kind: bool = False) -> list[ActionOutcome]:
     """The share of right answers by action (and by the kind of question), most requests first."""
-    cells: defaultdict[tuple[Action, str], list[bool]] = defaultdict(list)
+    cells: defaultdict[tuple[Action, str], list[tuple[bool, float]]] = defaultdict(list)
     for request in requests:
-        cells[request.action, request.kind if by_kind else ""].append(request.is_right)
+        cells[request.action, request.kind if by_kind else ""].append((request.is_right, request.weight))
     found = []
     for (action, kind), right in cells.items():
-        low, high = wilson(sum(right), len(right), TWO_SIDED_95)
-        found.append(ActionOutcome(action, kind, len(right), sum(right) / len(right), low, high))
+        share, size = share_and_size(right)
+        found.append(ActionOutcome(action, kind, len(right), share, *wilson(share * size, size, TWO_SIDED_95)))
     return sorted(found, key=lambda cell: (-cell.requests, cell.kind, cell.action))
 
 
@@ -106,9 +109,14 @@ def confidently_wrong(requests: Sequence[GradedRequest]) -> list[ActionOutcome]:
     ]
     found = []
     for cell in trusted:
-        of_kind = sum(request.kind == cell.kind for request in requests)
-        others = [each.is_right for each in requests if each.action == "CORRECT" and each.kind != cell.kind]
-        usual, _ = wilson(sum(others), len(others), TWO_SIDED_95)
-        if 2 * cell.requests > of_kind and cell.high < usual:
+        is_trusted = [(each.action == "CORRECT", each.weight) for each in requests if each.kind == cell.kind]
+        others = [
+            (each.is_right, each.weight) for each in requests if each.action == "CORRECT" and each.kind != cell.kind
+        ]
+        if not others:
+            continue
+        share, size = share_and_size(others)
+        usual, _ = wilson(share * size, size, TWO_SIDED_95)
+        if share_and_size(is_trusted)[0] > 0.5 and cell.high < usual:
             found.append(cell)
     return sorted(found, key=lambda cell: cell.right)

@@ -49,7 +49,7 @@ address of each document for its source."""
 
 _TENANTS: Final = 200
 _LONGEST: Final = 256  # characters of a name; each of a service's series has it
-INNER: Final = frozenset(("segment", "source", "provider", "model"))
+INNER: Final = frozenset(("segment", "source", "provider", "model", "question_type"))
 LIMITS: Final[Mapping[str, int]] = {**BUDGETS, TENANT: _TENANTS}
 """How many values of a label have a place, of a service or, for services, of a tenant."""
 _TURN: Final = 0x7261677472610004  # "ragtra", 4

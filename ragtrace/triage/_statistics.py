@@ -9,7 +9,7 @@ from math import log, sqrt
 from typing import Final, TypeAlias
 
 from ragtrace.triage._report import Tally
-from ragtrace.wilson import ONE_SIDED_95, effective_size, wilson
+from ragtrace.wilson import ONE_SIDED_95, share_and_size, wilson
 
 __all__ = ["Episode", "Weighed", "find_episode", "growth", "has_risen", "share_of"]
 
@@ -31,19 +31,9 @@ def share_of(weighed: Weighed, z: float = ONE_SIDED_95) -> Tally:
     """
     if not weighed:
         return Tally(count=0, of=0, share=None, low=0.0, high=1.0)
-    share, size = _share_and_size(weighed)
+    share, size = share_and_size(weighed)
     low, high = wilson(share * size, size, z)
     return Tally(count=sum(counts for counts, _ in weighed), of=len(weighed), share=share, low=low, high=high)
-
-
-def _share_and_size(weighed: Weighed) -> tuple[float, float]:
-    """The share, and how many requests drawn evenly would tell as much of it."""
-    if len({weight for _, weight in weighed}) == 1:
-        return sum(counts for counts, _ in weighed) / len(weighed), float(len(weighed))
-    whole = sum(weight for _, weight in weighed)
-    share = sum(weight for counts, weight in weighed if counts) / whole
-    variance = sum((weight * (counts - share)) ** 2 for counts, weight in weighed) / whole**2
-    return share, effective_size(share, variance, whole**2 / sum(weight**2 for _, weight in weighed))
 
 
 def has_risen(now: Weighed, before: Weighed) -> bool:
@@ -51,7 +41,7 @@ def has_risen(now: Weighed, before: Weighed) -> bool:
     least twenty requests on both sides, or with what tells as much as twenty that were drawn evenly."""
     if not now or not before:
         return False
-    if min(_share_and_size(each)[1] for each in (now, before)) < _ENOUGH:
+    if min(share_and_size(each)[1] for each in (now, before)) < _ENOUGH:
         return False
     grown, error = growth(now, before)
     return grown >= max(_GROWTH, _CLEARLY * error)
@@ -60,7 +50,7 @@ def has_risen(now: Weighed, before: Weighed) -> bool:
 def growth(now: Weighed, before: Weighed) -> tuple[float, float]:
     """By how much a share is above what it was, and the standard error of that if nothing changed; both sides hold
     requests."""
-    (share, size), (earlier, earlier_size) = _share_and_size(now), _share_and_size(before)
+    (share, size), (earlier, earlier_size) = share_and_size(now), share_and_size(before)
     pooled = (share * size + earlier * earlier_size) / (size + earlier_size)
     return share - earlier, sqrt(pooled * (1 - pooled) * (1 / size + 1 / earlier_size))
 

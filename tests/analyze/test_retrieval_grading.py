@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from ragtrace.analyze._totals import analysis_deltas
 from ragtrace.analyze.retrieval_grading import grade_report, grade_request
+from ragtrace.analyze.worker import WorkerSettings, run
 from ragtrace.errors import ConfigurationError
 from ragtrace.grading import POPQA
+from ragtrace.registry.instruments import GRADED_ANSWERS, RETRIEVAL_ACTIONS
 from ragtrace.store import Finished, Store
 from ragtrace.types import (
     Analysis,
@@ -18,6 +21,7 @@ from ragtrace.types import (
     Feedback,
     GenerateRun,
     Generation,
+    Grading,
     PackedChunk,
     Packing,
     PackRun,
@@ -25,6 +29,7 @@ from ragtrace.types import (
     RequestRecord,
     RetrieveRun,
     StageFinding,
+    replace,
 )
 
 START = 1_700_000_000_000_000_000
@@ -117,6 +122,58 @@ def test_a_window_by_hand(store: Store) -> None:
     assert [each.kind for each in found.wrong_kinds] == ["religion"]
     assert found.fitted is not None
     assert found.fitted.threshold == pytest.approx(0.8)
+
+
+def test_shares_are_those_of_the_traffic(store: Store) -> None:
+    """A request that was drawn with a tenth of the probability stands for ten times as many."""
+    often = [replace(record(place, GOOD), head_probability=0.1) for place in range(10)]
+    rare = [record(100 + place, "Bees.") for place in range(10)]
+    analyzed(store, often, None, "sound")
+    analyzed(store, rare, None, "sound")
+    found = grade_report(store, "s", WordJudge(), POPQA, since=START, until=START + MINUTE)
+    assert {each.action: each.share for each in found.actions} == pytest.approx(
+        {"CORRECT": 10 / 11, "INCORRECT": 1 / 11}
+    )
+
+
+def test_grades_that_the_analyzer_stored(store: Store) -> None:
+    """Are reported without a judge; the rest is left out, with why. Nothing retrieved is INCORRECT."""
+    store.write([record(0, GOOD, kind="rates"), record(1, "Bees."), record(2)])
+    run(store, WorkerSettings(relevance=WordJudge()))
+    analyzed(store, [record(3, GOOD)], None, "sound")
+    found = grade_report(store, "s", None, POPQA, since=START, until=START + MINUTE)
+    assert (found.requests, found.judge) == (3, "words")
+    assert {each.action: each.requests for each in found.actions} == {"CORRECT": 1, "INCORRECT": 2}
+    assert found.left_out == {"the analyzer had no judge of relevance": 1}
+    stored = store.get_analyses(["r0000", "r0002"])
+    grading = stored["r0000"].grading
+    assert grading is not None
+    assert grading.question_type == "rates"
+    assert [each.grade for each in grading.grades] == pytest.approx([0.8])
+    assert stored["r0000"].score("best_relevance") == pytest.approx(0.9)
+    assert stored["r0002"].score("best_relevance") == 0.0
+
+
+def test_totals_of_graded_requests() -> None:
+    """The action always; what became of the answer only at random, and where the verdict tells."""
+    graded = Grading(action="CORRECT", upper=0.59, lower=-0.99, by="words", question_type="rates")
+    request = record(0, GOOD)
+
+    def counted(request: RequestRecord, stage: str | None, state: str) -> list[str]:
+        finding = StageFinding(stage="generation", state=state)  # type: ignore[arg-type]
+        found = Diagnosis(verdict="no_break_found", stage=stage, stages=(finding,))  # type: ignore[arg-type]
+        analysis = Analysis(request_id="r0000", analyzer_version="v", grading=graded, diagnosis=found)
+        deltas = analysis_deltas(request, analysis, now=request.ended_at)
+        return [
+            " ".join(value for _, value in each.labels)
+            for each in deltas
+            if each.name in (RETRIEVAL_ACTIONS.name, GRADED_ANSWERS.name)
+        ]
+
+    assert counted(request, None, "sound") == ["s default random CORRECT", "s rates CORRECT good"]
+    assert counted(request, "retrieval", "sound") == ["s default random CORRECT", "s rates CORRECT bad"]
+    assert counted(request, None, "not_known") == ["s default random CORRECT"]
+    assert counted(replace(request, head_sampled=False), None, "sound") == ["s default flagged CORRECT"]
 
 
 def test_an_empty_window(store: Store) -> None:

@@ -199,7 +199,7 @@ def test_texts_that_were_not_recorded_are_not_judged() -> None:
     judge = Judge()
     judged = judge_relevance({"a": bare}, judge, judge)
     assert judge.calls == []
-    assert judged["a"] == JudgedRelevance(is_calibrated=False)
+    assert judged["a"] == JudgedRelevance(is_calibrated=False, by=judge.name)
 
 
 def test_what_a_calibrated_judge_says_moves_the_states() -> None:

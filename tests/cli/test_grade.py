@@ -12,7 +12,16 @@ from ragtrace.cli import app
 from ragtrace.store import Store
 from tests.analyze.test_retrieval_grading import GOOD, WordJudge, analyzed, record
 
-WINDOW = ("--service", "s", "--since", "2023-11-14T22:00:00Z", "--until", "2023-11-14T23:00:00Z")
+WINDOW = (
+    "--judge",
+    "relevant=words",
+    "--service",
+    "s",
+    "--since",
+    "2023-11-14T22:00:00Z",
+    "--until",
+    "2023-11-14T23:00:00Z",
+)
 
 
 @pytest.fixture

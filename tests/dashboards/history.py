@@ -53,6 +53,7 @@ _VALUES: Final[dict[str, tuple[str, ...]]] = {
     "metric": tuple(one.id for one in INSTRUMENTS.values() if one.analysis == "coverage"),
     "judge": ("3f9a01c2",),
     "state": ("pending", "leased", "dead"),
+    "question_type": ("country", "religion"),
 }
 _VERDICTS: Final = {"none": "healthy"} | {stage.name: stage.failure for stage in STAGES}
 _RELEASED: Final = (
@@ -158,6 +159,7 @@ def _request(course: _Course, drawn: random.Random, segment: str) -> None:
     lost = course.is_bad and segment in BAD_SEGMENTS and drawn.random() < 0.6
     scores = {
         "query_coverage": drawn.choice((1.0,) * 39 + (0.5,)),
+        "best_relevance": drawn.betavariate(6, 1),
         "candidate_recall": 1.0,
         "evidence_depth": drawn.choice((1.0, 1.0, 2.0, 3.0, 4.0, 8.0, 15.0)),
         "evidence_recall": 0.0 if lost else drawn.choice((1.0,) * 49 + (0.5,)),
@@ -199,6 +201,12 @@ def _count(course: _Course, drawn: random.Random, known: dict[str, str], scores:
     busy = {
         "requests": {"status": "error" if drawn.random() < 0.01 else "ok"},
         "diagnoses": {"stage": stage, "verdict": _VERDICTS[stage] if stage != "none" or sound else "no_break_found"},
+        "retrieval_actions": {"action": drawn.choice(("CORRECT",) * 7 + ("AMBIGUOUS",) * 2 + ("INCORRECT",))},
+        "graded_answers": {
+            "question_type": drawn.choice(("country", "religion")),
+            "action": drawn.choice(("CORRECT",) * 3 + ("AMBIGUOUS", "INCORRECT")),
+            "result": drawn.choice(("good",) * (4 if lost else 9) + ("bad",)),
+        },
         "lost_evidence": {"where": "rerank"} if lost else None,
         "undefined": {"metric": drawn.choice(_VALUES["metric"]), "reason": drawn.choice(("no_reference", "language"))}
         if drawn.random() < 0.9  # so often that each metric has some in every window

@@ -29,11 +29,12 @@ from ragtrace.dashboards._panels import (
     versions_in_use,
     with_others,
 )
-from ragtrace.dashboards.promql import RANGE, increase, mean, rate, share_upto
+from ragtrace.dashboards.promql import RANGE, WINDOW, increase, mean, rate, share, share_upto
 from ragtrace.registry import StageInfo
 from ragtrace.registry.instruments import (
     ANSWER_COVERAGE,
     ANSWER_RELEVANCE,
+    BEST_RELEVANCE,
     CANDIDATE_RECALL,
     CHUNK_DRIFT,
     CITATION_COVERAGE,
@@ -48,11 +49,13 @@ from ragtrace.registry.instruments import (
     EVIDENCE_PRESENCE,
     EVIDENCE_RECALL,
     EVIDENCE_TOKEN_SHARE,
+    GRADED_ANSWERS,
     INSTRUMENTS,
     JOINT_QUERY_COVERAGE,
     LOST_EVIDENCE,
     QUERY_COVERAGE,
     RANK_SHIFT,
+    RETRIEVAL_ACTIONS,
     TRUNCATED_TOKENS,
 )
 
@@ -103,6 +106,71 @@ _DRIFT: Final = Panel(
     empty="It stays empty until chunks are found under two versions of an index.",
 )
 
+_GRADED: Final = "It fills where `ragtrace analyze --judge relevant=MODEL` grades what was retrieved."
+
+
+def _of_actions(*by: str, action: str) -> str:
+    """The share of the graded requests of the random stratum that have this action."""
+    return share(
+        increase(RETRIEVAL_ACTIONS, *by, window=WINDOW, stratum="random", action=action),
+        increase(RETRIEVAL_ACTIONS, *by, window=WINDOW, stratum="random"),
+    )
+
+
+def _right(*by: str, window: str, **labels: str) -> str:
+    """The share of the graded answers that are good, of those of which the verdict tells."""
+    return share(
+        increase(GRADED_ANSWERS, *by, window=window, result="good", **labels),
+        increase(GRADED_ANSWERS, *by, window=window, **labels),
+    )
+
+
+def _graded_panel(title: str, description: str, targets: tuple[Target, ...]) -> Panel:
+    return Panel(
+        title=title,
+        kind="timeseries",
+        description=description,
+        unit="percentunit",
+        targets=targets,
+        width=12,
+        minimum=0,
+        maximum=1,
+        least_step=FEW_SAMPLES,
+        empty=_GRADED,
+    )
+
+
+_ACTIONS: Final = _graded_panel(
+    "Actions of corrective retrieval",
+    f"{RETRIEVAL_ACTIONS.brief} Shares of the requests that were drawn at random.",
+    tuple(Target(_of_actions(action=action), action) for action in ("CORRECT", "AMBIGUOUS", "INCORRECT")),
+)
+
+_INCORRECT: Final = _graded_panel(
+    "Graded INCORRECT, by segment",
+    f"{RETRIEVAL_ACTIONS.brief} Where the share grows, retrieval gives the generator nothing to answer from.",
+    (Target(_of_actions("segment", action="INCORRECT"), "{{segment}}", exemplar=True),),
+)
+
+_RIGHT_BY_ACTION: Final = _graded_panel(
+    "Right answers, by action",
+    f"{GRADED_ANSWERS.brief} A grade is worth something where CORRECT stands high above INCORRECT.",
+    (Target(_right("action", window=WINDOW), "{{action}}"),),
+)
+
+_TRUSTED: Final = Panel(
+    title="Questions whose retrieval is graded CORRECT: right answers",
+    kind="table",
+    description=f"{GRADED_ANSWERS.brief} Types of questions with the fewest right answers are confidently wrong: the "
+    "grade sees nothing of what goes wrong there.",
+    unit="percentunit",
+    targets=(Target(_right("service", "question_type", window=RANGE, action="CORRECT"), "right"),),
+    width=12,
+    key=("service", "question_type"),
+    decimals=1,
+    empty=_GRADED,
+)
+
 RETRIEVAL: Final = _dashboard(
     _RETRIEVAL_STAGE,
     "retrieval",
@@ -116,6 +184,17 @@ RETRIEVAL: Final = _dashboard(
             distribution(QUERY_COVERAGE),
             _DEPTH,
             means("Evidence among the candidates, known and estimated", (CANDIDATE_RECALL, EVIDENCE_PRESENCE)),
+        ),
+    ),
+    PanelSection(
+        "What a judge of relevance says",
+        (
+            _ACTIONS,
+            _INCORRECT,
+            _RIGHT_BY_ACTION,
+            _TRUSTED,
+            means("Best candidate, by the judge of relevance", (BEST_RELEVANCE,), empty=_GRADED),
+            distribution(BEST_RELEVANCE, empty=_GRADED),
         ),
     ),
     PanelSection("What changed", (versions_in_use("retrieval"), _DRIFT)),

@@ -1,0 +1,38 @@
+"""Types of questions by the templates of PopQA."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrace.grading import question_type
+
+QUESTIONS = {
+    "What is Henry Feilden's occupation?": "occupation",
+    "In what city was Billy Carlson born?": "place of birth",
+    "What genre is Unreal?": "genre",
+    "Who is the father of Ann Hoe?": "father",
+    "Who is the mother of Ann Hoe?": "mother",
+    "In what country is Lonsdale?": "country",
+    "Who was the producer of The Accused?": "producer",
+    "Who was the director of The Accused?": "director",
+    "Who was the screenwriter for Boxer?": "screenwriter",
+    "Who was the composer of Beware?": "composer",
+    "Who is the author of Beware of Pity?": "author",
+    "What is Lima the capital of?": "capital of",
+    "What is the capital of Peru?": "capital",
+    "What color is Cobalt?": "color",
+    "What is the religion of Rufus Holsinger?": "religion",
+    "What sport does Dan Cox play?": "sport",
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_each_relation_of_popqa(question: str) -> None:
+    """Is told, whatever its case."""
+    assert question_type(question) == question_type(question.upper()) == QUESTIONS[question]
+
+
+@pytest.mark.parametrize("question", ["How do I claim a tariff?", "", "Tell me who wrote Emma and why it is read"])
+def test_other_questions(question: str) -> None:
+    """Have no relation."""
+    assert question_type(question) is None
