@@ -8,8 +8,7 @@ from math import isfinite
 from typing import Any, Final
 
 from ragtrace.analyze._expenses import STAGES_OF_RUNS
-from ragtrace.analyze.diagnosis import answered_right, stages_in_scope
-from ragtrace.analyze.exposures import (
+from ragtrace.analyze._exposures import (
     UNNAMED,
     UsedBy,
     provider_of,
@@ -17,6 +16,8 @@ from ragtrace.analyze.exposures import (
     used_documents,
     useful_documents,
 )
+from ragtrace.analyze.diagnosis import answered_right, stages_in_scope
+from ragtrace.analyze.diagnosis import stages_in_scope
 from ragtrace.bounds import sampling_weight
 from ragtrace.coverage import claim_supports
 from ragtrace.coverage.values import date_ranges

@@ -1,7 +1,7 @@
 """Exposure by provider over a window of a service's requests: whose documents reach prompts, and whose are used.
 
 The requests are those of the random stratum, each weighed by its chance to be kept; what one adds to each provider is
-`ragtrace.analyze.exposures`.
+`ragtrace.analyze._exposures`.
 
 Source: Kim and Diaz, "Towards Fair RAG", section 3, with the requests of a window in place of sampled rankings.
 """
@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.analyze.exposures import (
+from ragtrace.analyze._exposures import (
     UNNAMED,
     ProviderSums,
     UsedBy,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table, progress
 from ragtrace.cli.triage import ServiceOption, SinceOption, UntilOption
+from ragtrace.errors import ConfigurationError
 from ragtrace.times import TIMES, shown_time
 
 if TYPE_CHECKING:
+    from ragtrace.analyze.exposure_experiment import ExperimentReport
     from ragtrace.analyze.exposure_report import ExposureReport, Interval
     from ragtrace.exposure import Measure
 
@@ -106,6 +109,149 @@ def report(
         print_json(to_builtins(found))
     else:
         _print(found)
+
+
+@app.command("experiment")
+def experiment(
+    questions: Annotated[
+        Path,
+        typer.Option("--questions", metavar="FILE", help="Questions with their reference answers: .jsonl, .csv, .tsv."),
+    ],
+    pipeline: Annotated[
+        str,
+        typer.Option(
+            "--pipeline",
+            metavar="MODULE:FUNCTION",
+            help="Answers a question: called with it and a list of candidates, which may be empty.",
+        ),
+    ],
+    retriever: Annotated[
+        str,
+        typer.Option("--retriever", metavar="MODULE:FUNCTION", help="Gives a question's candidates with their scores."),
+    ],
+    alpha: Annotated[
+        str, typer.Option("--alpha", metavar="NUMBERS", help="The alphas of the draws, with spaces or commas between.")
+    ] = "0 1 2 4 8",
+    samples: Annotated[int, typer.Option("--samples", min=1, help="Rankings of a question at each alpha.")] = 100,
+    k: Annotated[int, typer.Option("--k", min=1, help="How many documents the pipeline reads.")] = 5,
+    candidates: Annotated[int, typer.Option("--candidates", min=2, help="How many of the best are ranked.")] = 10,
+    by: Annotated[
+        str,
+        typer.Option("--by", metavar="KEY", help="What is made even: item, source, doc_id, or a key of the metadata."),
+    ] = "item",
+    utility: Annotated[
+        str,
+        typer.Option("--utility", metavar="rouge-l|token-f1|exact-match", help="What an answer is worth."),
+    ] = "rouge-l",
+    useful: Annotated[
+        str,
+        typer.Option(
+            "--useful",
+            metavar="gold|utility",
+            help="Useful documents: gold where a question has it, or always those whose answer alone is worth more.",
+        ),
+    ] = "gold",
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="Only so many questions, drawn by --seed.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of draws and intervals.")] = 0,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Also write the report as a page.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Your own pipeline under rankings that are drawn at random: what even exposure costs its answers."""
+    import random
+
+    from ragtrace.analyze.exposure_experiment import ExperimentQuestion, ExperimentSettings, run_experiment
+    from ragtrace.export.exposure_experiment import experiment_page
+    from ragtrace.gate.replay.questions import read_questions
+    from ragtrace.types import to_builtins
+
+    asked = [each for each in read_questions(questions) if each.answer]
+    if not asked:
+        raise ConfigurationError(f'{questions} has no reference answer; give each question one in the field "answer"')
+    if limit is not None and limit < len(asked):
+        asked = random.Random(seed).sample(asked, limit)
+    settings = ExperimentSettings(
+        alphas=_numbers(alpha),
+        samples=samples,
+        k=k,
+        candidates=candidates,
+        by=by,
+        utility=utility,
+        useful=useful,  # type: ignore[arg-type]  # checked there
+        seed=seed,
+    )
+    with progress() as bar:
+        task = bar.add_task("asking", total=len(asked))
+        found = run_experiment(
+            [ExperimentQuestion(each.id, each.text, each.answer, each.gold) for each in asked],
+            _function(retriever, "retriever"),
+            _function(pipeline, "pipeline"),
+            settings,
+            on_progress=lambda done, of: bar.update(task, completed=done, total=of),
+        )
+    if html is not None:
+        html.write_text(experiment_page(found), encoding="utf-8")
+    if as_json:
+        print_json(to_builtins(found))
+    else:
+        _print_experiment(found)
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.replace(",", " ").split())
+    except ValueError:
+        raise ConfigurationError.of("alpha", text, "numbers with spaces or commas between, as in 0 1 2 4 8") from None
+
+
+def _function(name: str, what: str) -> Any:
+    from ragtrace.objects import load_object
+
+    allowed = "module:function, as in app.rag:answer_from"
+    found = load_object(name, what, allowed)
+    if not callable(found):
+        raise ConfigurationError.of(what, name, allowed)
+    return found
+
+
+def _print_experiment(report: ExperimentReport) -> None:
+    from ragtrace.export.exposure_experiment import HELD, NAMES, alpha_text, difference_text, mean_text
+
+    out = console()
+    out.print(
+        f"{report.questions:,} questions by {report.by}, {report.samples:,} rankings at each alpha, the first "
+        f"{report.k} read; {report.answered:,} answers",
+        highlight=False,
+    )
+    for reason, count in report.left_out.items():
+        out.print(f"  {count:,} questions are left out: {reason}", highlight=False)
+    if not report.questions:
+        return
+    kinds = " and ".join(f"{kind} in {count:,}" for kind, count in report.useful_by.items())
+    out.print(f"  useful by {kinds}; worth by {report.utility}; used by claims\n", highlight=False)
+    print_table(
+        ("alpha", *NAMES.values()),
+        ((alpha_text(each.alpha), *(mean_text(each.means[name]) for name in NAMES)) for each in report.alphas),
+    )
+    out.print("\nWorth less that under the order of the scores, by unevenness of exposure:")
+    print_table(
+        ("EE-D", "questions", "difference", "p, adjusted"),
+        (
+            (
+                f"{each.low:.1f} to {each.high:.1f}",
+                f"{each.requests:,}",
+                difference_text(each),
+                "–" if each.adjusted is None else f"{each.adjusted:.4f}",
+            )
+            for each in report.intervals
+        ),
+    )
+    out.print()
+    for each in report.findings:
+        out.print(f"{HELD[each.holds]}: {each.claim} ({each.figure})", highlight=False)
 
 
 def _print(report: ExposureReport) -> None:

@@ -14,12 +14,23 @@ import msgspec
 
 import ragtrace
 from ragtrace.demo._faults import find_scenario
-from ragtrace.demo._pipeline import Components, PolicyAssistant
-from ragtrace.demo._retrieval import kept_embeddings
+from ragtrace.demo._pipeline import TOP_K, Components, PolicyAssistant
+from ragtrace.demo._retrieval import Hit, kept_embeddings
 from ragtrace.demo.corpus import DocumentSection, Question, load_corpus, load_questions
 from ragtrace.demo.runner import SERVICE, build_components, tracer_provider
 
-__all__ = ["ask", "assistant", "components", "grounding", "healthy", "recall", "selection", "write_questions"]
+__all__ = [
+    "answer_from",
+    "ask",
+    "assistant",
+    "candidates",
+    "components",
+    "grounding",
+    "healthy",
+    "recall",
+    "selection",
+    "write_questions",
+]
 
 _ID: Final = "q{:03}"
 
@@ -42,6 +53,18 @@ def selection(question: str) -> str:
 def grounding(question: str) -> str:
     """With a generator that alters figures, dates and negations."""
     return ask(question, _whole("grounding"))
+
+
+def candidates(question: str) -> list[Hit]:
+    """What the healthy application finds and reranks, for `ragtrace exposure experiment`; nothing is recorded."""
+    known = _components()
+    return known.reranker.rerank(question, known.retriever.search(known.rewriter.rewrite(question), TOP_K))
+
+
+def answer_from(question: str, hits: Sequence[Hit]) -> str:
+    """What the healthy application answers from these hits, in this order; nothing is recorded."""
+    known = _components()
+    return known.generator.generate(question, known.packer.pack(hits)).answer
 
 
 def components(chunks: Sequence[DocumentSection]) -> Components:
@@ -83,6 +106,7 @@ def _plain(name: str, question: Question) -> dict[str, Any]:
         "question": question.text,
         "segment": question.query_class,
         "gold": question.chunk_ids,
+        "answer": " ".join(question.evidence.values()),
         "facets": question.facets,
     }
 

@@ -25,10 +25,12 @@ from ragtrace.exposure._plackett_luce import (
 )
 from ragtrace.exposure._propensity import FEWEST_EFFECTIVE, Reweighted, propensity_weight, reweighted_mean
 from ragtrace.exposure._tradeoff import Curve, IntervalDifference, disparity_curve, interval_differences
+from ragtrace.exposure._utility import UTILITIES, exact_match, rouge_l, token_f1
 
 __all__ = [
     "FEWEST_EFFECTIVE",
     "LARGEST_ALPHA",
+    "UTILITIES",
     "Curve",
     "IntervalDifference",
     "Measure",
@@ -38,6 +40,7 @@ __all__ = [
     "check_alpha",
     "disparity",
     "disparity_curve",
+    "exact_match",
     "expected_utility",
     "exposure",
     "group_sums",
@@ -48,7 +51,9 @@ __all__ = [
     "propensity_weight",
     "relevance",
     "reweighted_mean",
+    "rouge_l",
     "sample_rankings",
     "seed_of",
     "target_exposure",
+    "token_f1",
 ]

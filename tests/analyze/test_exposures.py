@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import pytest
 
+from ragtrace.analyze._exposures import UNNAMED, provider_of, request_exposures, used_documents, useful_documents
 from ragtrace.analyze._totals import analysis_deltas
-from ragtrace.analyze.exposures import UNNAMED, provider_of, request_exposures, used_documents, useful_documents
 from ragtrace.store import Finished, Store
 from ragtrace.store.label_budget import OTHER
 from ragtrace.types import Candidate, PackedChunk, Packing, PackRun, RequestRecord, RetrieveRun, replace

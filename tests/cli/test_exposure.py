@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ragtrace.store import Store
+from tests.analyze.test_exposure_experiment import ASKED
 from tests.analyze.test_exposure_report import MINUTE, START, analysis, record
 
 if TYPE_CHECKING:
@@ -66,3 +67,24 @@ def test_a_wrong_source_is_refused(cli: Cli, url: str) -> None:
     done = cli("exposure", "report", *WINDOW, "--used-by", "guess", "--store", url)
     assert done.returncode == 2
     assert "claims or citations or shapley" in done.stderr
+
+
+def test_the_experiment_runs_a_pipeline_of_the_host(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By name, with a page beside what is printed."""
+    monkeypatch.chdir(Path(__file__).parents[2])
+    questions = tmp_path / "questions.jsonl"
+    rows = [{"id": each.id, "question": each.text, "answer": each.answer, "gold": list(each.gold)} for each in ASKED]
+    questions.write_text("\n".join(map(json.dumps, rows)))
+    module = "tests.analyze.test_exposure_experiment"
+    given = ("--questions", str(questions), "--pipeline", f"{module}:answer", "--retriever", f"{module}:retrieve")
+    page = tmp_path / "report.html"
+    few = ("--alpha", "0, 2", "--samples", "5", "--k", "2", "--html", str(page))
+    shown = cli("exposure", "experiment", *given, *few).stdout
+    assert "4 questions by item, 5 rankings at each alpha" in shown
+    assert "unevenness of exposure (EE-D)" in shown
+    assert page.read_text().count("<svg") == 4
+    found = json.loads(cli("exposure", "experiment", *given, *few, "--json").stdout)
+    assert [each["alpha"] for each in found["alphas"]] == [0, 2, None]
+    refused = cli("exposure", "experiment", *given, "--alpha", "two")
+    assert refused.returncode == 2
+    assert "numbers with spaces or commas" in refused.stderr

@@ -147,6 +147,16 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "label rates": (),
     "align report": (),
     "exposure report": WINDOW,
+    "exposure experiment": (
+        "--questions",
+        "towns.jsonl",
+        "--pipeline",
+        "tests.analyze.test_exposure_experiment:answer",
+        "--retriever",
+        "tests.analyze.test_exposure_experiment:retrieve",
+        "--samples",
+        "3",
+    ),
     "grade request": ("r1",),
     "grade report": WINDOW,
     "release list": (),
@@ -219,6 +229,8 @@ def here(odd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(odd, tmp_path / "odd.db")
     (tmp_path / "odd_application.py").write_text(APPLICATION)
     (tmp_path / "questions.txt").write_text("Is theft covered?\n")
+    town = {"question": "Which harbor opened in 1900?", "answer": "The harbor of Oslo opened."}
+    (tmp_path / "towns.jsonl").write_text(json.dumps(town))
     (tmp_path / "alert.json").write_bytes(payload(alert(segment="limit")))
     (tmp_path / "labels.jsonl").write_text('{"request_id": "r1", "first_broken": "ranking"}\n')
     (tmp_path / "records.jsonl").write_text(
@@ -235,7 +247,7 @@ def here(odd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _run(verb: str, url: str, **places: str) -> Result:
     given = [word.format(**places) for word in ARGUMENTS[verb]]
-    store = [] if verb.startswith("verifier") else ["--store", url]
+    store = [] if verb.startswith(("verifier", "exposure experiment")) else ["--store", url]
     return CliRunner().invoke(app, [*verb.split(), *given, *store, "--json"])
 
 

@@ -35,11 +35,13 @@ class Fields:
     session: str = "session"
     document: str = "document"
     facets: str = "facets"
+    answer: str = "answer"
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question. `gold`: the chunks that answer it; `facets`: what the evidence must meet; both may be empty."""
+    """One question. `gold`: the chunks that answer it; `facets`: what the evidence must meet; `answer`: a reference
+    answer; each may be empty."""
 
     id: str
     text: str
@@ -48,6 +50,7 @@ class Question:
     document: str | None = None
     gold: tuple[str, ...] = ()
     facets: tuple[Facet, ...] = ()
+    answer: str = ""
 
     def as_gold(self, service: str) -> Gold:
         """The question as an entry of the store's gold set."""
@@ -167,7 +170,18 @@ def _question(place: str, row: Mapping[str, Any], fields: Fields) -> Question:
         document=_label(place, row, fields.document, "document"),
         gold=_gold(place, row.get(fields.gold)),
         facets=_facets(place, row.get(fields.facets)),
+        answer=_answer(place, row.get(fields.answer)),
     )
+
+
+def _answer(place: str, value: Any) -> str:
+    """A text, or the first of several."""
+    first = value[0] if isinstance(value, list) and value else value
+    if first is None or first == []:
+        return ""
+    if not isinstance(first, str):
+        raise ConfigurationError(f"{place} has an answer that is no text: {value!r}")
+    return first.strip()
 
 
 def _id_of(text: str) -> str:
