@@ -661,8 +661,8 @@ class StageExpense(_Struct, frozen=True, kw_only=True):
 class Analysis(_Struct, frozen=True, kw_only=True):
     """The outcome of one analysis job, stored whole: scores, claims, facet matches, losses and the diagnosis.
 
-    `verified_by`: None where words alone judged the claims. `probe`: None where the index was not asked. `grading`: None
-    where no judge of relevance was asked. `expenses`: of the stages that ran, in the order of the path.
+    `verified_by`: None where words alone judged the claims. `probe`: None where the index was not asked.
+    `grading`: None where no judge of relevance was asked. `expenses`: of the stages that ran, in the order of the path.
     """
 
     request_id: str

@@ -186,7 +186,7 @@ def _pages(made: AlertPolicy, stage: str, severity: str) -> dict[str, str]:
     if not base:
         return {}
     own = "&segment={{ $labels.segment | urlquery }}"
-    segment = f'{{{{ if ne $labels.segment "{_ALL_SEGMENTS}" }}}}{own}{{{{ end }}}}'
+    segment = f'{{{{ if ne $labels.segment "{ALL_SEGMENTS}" }}}}{own}{{{{ end }}}}'
     since = _SINCE[severity].replace(" ", "+")
     address = f"{base}/triage?service={{{{ $labels.service | urlquery }}}}{segment}&since={since}"
     about = f"{address}&stage={stage}&severity={severity}"

@@ -17,7 +17,6 @@ from ragtrace.analyze._exposures import (
     useful_documents,
 )
 from ragtrace.analyze.diagnosis import answered_right, stages_in_scope
-from ragtrace.analyze.diagnosis import stages_in_scope
 from ragtrace.bounds import sampling_weight
 from ragtrace.coverage import claim_supports
 from ragtrace.coverage.values import date_ranges

@@ -136,6 +136,11 @@ class Store:
         """The URL without its password, as messages show it."""
         return self._database.address.shown
 
+    @property
+    def full_url(self) -> str:
+        """The URL by which it can be opened once more, with its password: for no message and no page."""
+        return self._database.address.url.render_as_string(hide_password=False)
+
     # records
 
     def write(self, items: Sequence[Item]) -> None:

@@ -165,6 +165,7 @@ class Sessions:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._key = secrets.token_bytes(32)
+        self._ended: dict[str, int] = {}  # cookies that were signed out, with when they would have ended
 
     def viewer(self, authorization: str | None, cookie: str | None) -> Viewer | None:
         """Who asks, by a header or a cookie."""
@@ -176,7 +177,7 @@ class Sessions:
         until, _, rest = (cookie or "").partition(".")
         digest, _, signature = rest.partition(".")
         is_signed = hmac.compare_digest(self._sign(f"{until}.{digest}").encode(), signature.encode("utf-8", "replace"))
-        if not is_signed or not until.isdecimal() or int(until) < time.time():
+        if not is_signed or cookie in self._ended or not until.isdecimal() or int(until) < time.time():
             return None
         return self._access.known(digest)
 
@@ -186,6 +187,12 @@ class Sessions:
             return None
         content = f"{int(time.time()) + _SECONDS}.{secrets.token_hex(16) if token is None else digest_of(token)}"
         return f"{content}.{self._sign(content)}"
+
+    def end(self, cookie: str | None) -> None:
+        """End a session: its cookie is good no more, whoever has a copy of it."""
+        until = (cookie or "").partition(".")[0]
+        if cookie and self.viewer(None, cookie) is not None and until.isdecimal():
+            self._ended = {each: at for each, at in self._ended.items() if at >= time.time()} | {cookie: int(until)}
 
     def form_token(self, cookie: str | None) -> str:
         """What a form of this session carries."""

@@ -19,13 +19,14 @@ from urllib.parse import parse_qs, quote, urlencode
 from ragtrace.errors import ConfigurationError, RagtraceError
 from ragtrace.explanations import Explanation
 from ragtrace.export.evidence_path import shown_rank
-from ragtrace.html_page import Html, templates
+from ragtrace.html_page import Html, asset, templates
 from ragtrace.safe_text import visible
 from ragtrace.store import ATTRIBUTION, Store
 from ragtrace.types import Analysis, RequestRecord, replace
 from ragtrace.web._access import COOKIE, Access, Sessions, Viewer
 from ragtrace.web._drawings import path_picture, times_picture
 from ragtrace.web._explanation_job import ask_for_explanation, explanation_state
+from ragtrace.web._gate_pages import comparing, gate_list, gate_report
 from ragtrace.web._judgments import KEPT, SAID, asked_stages, judge_page, label_request
 from ragtrace.web._label_queue import label_queue, test_case
 from ragtrace.web._overview import WINDOWS, overview, service_lines
@@ -104,6 +105,10 @@ def make_app(store: Store, access: Access, *, is_local: bool = False, is_secure:
         Route("/postmortem", page(pages.postmortem), methods=["GET"]),
         Route("/runbooks/{name:path}", page(pages.runbook), methods=["GET"]),
         Route("/alerts", page(pages.judge_alert, writes=True), methods=["POST"]),
+        Route("/gate", page(pages.gate), methods=["GET"]),
+        Route("/gate/{run_id:path}", page(pages.gate_run), methods=["GET"]),
+        Route("/compare", page(pages.compare), methods=["GET"]),
+        Route("/signout", page(pages.sign_out, is_open=True, reads_form=True), methods=["POST"]),
         Route("/signin", page(pages.sign_in_form, is_open=True), methods=["GET"]),
         Route("/signin", page(pages.sign_in, is_open=True, reads_form=True), methods=["POST"]),
         Route("/static/{name}", pages.static, methods=["GET"]),
@@ -467,6 +472,39 @@ class _Pages:
         self._set_cookie(response, cookie)
         return response
 
+    def sign_out(self, asked: _Asked) -> Response:
+        """End the session; whoever has none is where it would lead."""
+        from starlette.responses import RedirectResponse
+
+        self._sessions.end(asked.cookie)
+        response = RedirectResponse("/signin" if self._asks else "/", 303)
+        response.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax", secure=self._is_secure)
+        return response
+
+    def gate(self, asked: _Asked) -> Response:
+        """The runs of the gate, and the replays."""
+        return self._shown("gate.html", asked.viewer, found=gate_list(self._store, asked.viewer))
+
+    def gate_run(self, asked: _Asked) -> Response:
+        """One run."""
+        run_id = asked.path["run_id"]
+        found = gate_report(self._store, asked.viewer, run_id)
+        if found is None:
+            raise _UNKNOWN("No run has this id, or it is not yours to see.")
+        if found[1]:
+            self._read(asked.viewer, f"{found[1]} questions of the gate run {run_id}")
+        return self._shown("gate_report.html", asked.viewer, body=found[0], title=f"Gate run {run_id}")
+
+    def compare(self, asked: _Asked) -> Response:
+        """Two replays question by question."""
+        found = comparing(self._store, asked.viewer, asked.query)
+        if found is None:
+            raise _UNKNOWN("There is no such replay, or it is not yours to see.")
+        names = f"{asked.query['a']} and {asked.query['b']}"
+        if found.questions:
+            self._read(asked.viewer, f"{found.questions} questions of the replays {names}")
+        return self._shown("gate_report.html", asked.viewer, body=found.body, title=f"Compared: {names}")
+
     # the rest
 
     async def static(self, request: Request) -> Response:
@@ -553,6 +591,7 @@ def _assets() -> dict[str, tuple[str, str]]:
         "web.css": ("text/css", stylesheet()),
         "label.js": ("text/javascript", own.joinpath("label.js").read_text("utf-8")),
         "progress.js": ("text/javascript", own.joinpath("progress.js").read_text("utf-8")),
+        "gate.css": ("text/css", asset("ragtrace.gate.reports", "gate.css")),
         "explanation.js": ("text/javascript", folder.joinpath("explanation.js").read_text("utf-8")),
     }
 

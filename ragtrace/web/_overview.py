@@ -21,6 +21,7 @@ from ragtrace.registry.instruments import STAGES
 from ragtrace.registry.wording import VERDICTS, cause_words, reason_words
 from ragtrace.store import Glance, Listing, Release, Store
 from ragtrace.store.tables import STAGE_NAMES
+from ragtrace.triage import promise
 from ragtrace.types import Stage
 from ragtrace.web._access import Viewer
 from ragtrace.web._drawings import share_bar, state_bar, trend_picture
@@ -125,6 +126,7 @@ class Overview:
     releases: tuple[ReleaseMark, ...]
     trend: Html | None
     expenses: tuple[ExpenseLine, ...]
+    calibration: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,7 @@ def overview(store: Store, service: str, window: str, viewer: Viewer) -> Overvie
         releases=tuple(_told(marks, breaks)),
         trend=_trend(_together(tallies, 0), edges, marks, stages, link) if known else None,
         expenses=tuple(expense_lines(every)),
+        calibration=promise(store, service) if viewer.owns(service) else None,
     )
 
 

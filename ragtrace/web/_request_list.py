@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final
 from urllib.parse import quote, urlencode
 
-from ragtrace.errors import ConfigurationError
+from ragtrace.errors import ConfigurationError, CorruptStore, RecordError
 from ragtrace.export.evidence_path import verdict_brief
 from ragtrace.registry.wording import REASONS, STATES, VERDICTS
 from ragtrace.store import Listing, Position, RequestRow, Store
@@ -19,6 +20,7 @@ from ragtrace.web._access import Viewer
 
 __all__ = ["CHOICES", "Row", "RowPage", "read_filter", "read_time", "rows_page"]
 
+_LOG: Final = logging.getLogger("ragtrace.web")
 _ROWS: Final = 25
 _SCAN: Final = 4_000  # requests that are looked at for a page
 _WORDS: Final = 160  # characters of a question or an answer
@@ -47,6 +49,7 @@ class Row:
     question: str | None = None
     answer: str | None = None
     tokens: int | None = None
+    is_unreadable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,25 +99,43 @@ def rows_page(
 ) -> RowPage:
     """The page behind a place."""
     page = store.list_requests(listing, before, limit=_ROWS, scan=_SCAN)
-    records = store.get_records([row.request_id for row in page.rows]) if viewer.sees_content else {}
+    ids = [row.request_id for row in page.rows]
+    records, damaged = _readable(store, ids) if viewer.sees_content else ({}, set[str]())
     older = None
     if page.after is not None:
         kept = {name: value for name, value in query.items() if value and name != "before"}
         older = f"/requests?{urlencode(kept | {'before': f'{page.after.started_at}:{page.after.request_id}'})}"
     return RowPage(
-        tuple(_row(row, records.get(row.request_id)) for row in page.rows),
+        tuple(_row(row, records.get(row.request_id), row.request_id in damaged) for row in page.rows),
         older,
         page.scanned_to.started_at if page.scanned_to else None,
     )
 
 
-def _row(row: RequestRow, record: RequestRecord | None) -> Row:
+def _readable(store: Store, ids: Sequence[str]) -> tuple[dict[str, RequestRecord], set[str]]:
+    """The records, and the ids of those that cannot be read: one that is damaged hides no other."""
+    try:
+        return store.get_records(ids), set()
+    except (CorruptStore, RecordError):
+        pass  # which of them it is, is found one by one
+    records: dict[str, RequestRecord] = {}
+    damaged: set[str] = set()
+    for request_id in ids:
+        try:
+            records |= store.get_records([request_id])
+        except (CorruptStore, RecordError) as error:
+            _LOG.warning("a row is listed without its texts: %s", error)
+            damaged.add(request_id)
+    return records, damaged
+
+
+def _row(row: RequestRow, record: RequestRecord | None, is_unreadable: bool = False) -> Row:
     verdict = verdict_brief(row.verdict, row.states)
     if row.status == "error" and row.verdict != "error":
         verdict = f"error; {verdict}"
     link = f"/requests/{quote(row.request_id, safe='')}"
     if record is None:
-        return Row(row, verdict, link)
+        return Row(row, verdict, link, is_unreadable=is_unreadable)
     answer = record.generation.answer if record.generation else None
     tokens = sum(_tokens(record))
     return Row(row, verdict, link, _first(record.query.original), _first(answer), tokens or None)

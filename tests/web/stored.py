@@ -30,6 +30,7 @@ from ragtrace.types import (
     replace,
 )
 from tests.export import explained
+from tests.web.gated import add_gate
 
 __all__ = ["ALTERED", "EVIL", "EXPLAINED", "HOSTILE", "LONG", "LOST", "OTHER", "SECRET", "SERVICE", "store_of"]
 
@@ -161,4 +162,5 @@ def store_of(folder: Path) -> str:
             )
             store.finish([Finished(job, found)])
         store.ask(LOST, ATTRIBUTION, ATTRIBUTION_VERSION)
+        add_gate(store, EVIL)
     return url

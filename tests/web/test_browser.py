@@ -12,6 +12,7 @@ import pytest
 from ragtrace.store import Drawing, Drawn, Store
 from ragtrace.web import WebSettings, serving
 from tests.web.browser import Browser, browsing
+from tests.web.gated import COMPARED, RUN
 from tests.web.stored import ALTERED, EXPLAINED, HOSTILE, LOST, SERVICE, store_of
 
 PAGES: Final = {
@@ -25,6 +26,9 @@ PAGES: Final = {
     "label": f"/label?service={quote(SERVICE)}",
     "runbook": "/runbooks/retrieval",
     "progress": f"/explanations/{LOST}",
+    "gate": "/gate",
+    "gate run": f"/gate/{RUN}",
+    "comparison": COMPARED,
 }
 CONTRAST: Final = """
 (() => {

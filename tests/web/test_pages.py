@@ -19,6 +19,7 @@ from ragtrace.gate.replay.questions import read_questions
 from ragtrace.store import Drawing, Drawn, Store
 from ragtrace.types import GenerateRun, Generation, PackedChunk, Packing, PackRun, replace
 from ragtrace.web import Everybody, People, WebSettings, make_app
+from tests.web.gated import COMPARED, RUN
 from tests.web.stored import ALTERED, EVIL, EXPLAINED, HOSTILE, LOST, OTHER, SECRET, SERVICE, store_of
 
 TOKENS = {
@@ -47,6 +48,9 @@ PAGES = (
     f"/explanations/{quote(LOST, safe='')}",
     "/runbooks/",
     "/runbooks/retrieval",
+    "/gate",
+    f"/gate/{RUN}",
+    COMPARED,
 )
 WRITES = (f"/labels/{quote(ALTERED, safe='')}", "/alerts", f"/explanations/{quote(ALTERED, safe='')}")
 

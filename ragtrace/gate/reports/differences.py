@@ -12,10 +12,10 @@ from ragtrace.export.evidence_path import labeled
 from ragtrace.gate.replay_diff import Change, DiffSide, ReplayDiff
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.questions import StageQuestion, as_html, as_markdown, as_text
-from ragtrace.html_page import asset, join, standalone, tag
+from ragtrace.html_page import Html, asset, join, standalone, tag
 from ragtrace.triage.rendering import escaped
 
-__all__ = ["diff_html", "diff_markdown", "render_diff"]
+__all__ = ["diff_body", "diff_html", "diff_markdown", "render_diff"]
 
 _WORDS: Final[dict[Change, str]] = {
     "worse": "a stage was sound and is broken",
@@ -70,8 +70,13 @@ def diff_markdown(diff: ReplayDiff) -> str:
 
 def diff_html(diff: ReplayDiff) -> str:
     """The same as a page."""
+    style = asset("ragtrace.export", "base.css") + asset("ragtrace.gate.reports", "gate.css")
+    return standalone(f"Compared: {_title(diff)}", style, tag("main", diff_body(diff)))
+
+
+def diff_body(diff: ReplayDiff) -> Html:
+    """What the page shows, for one that has its style."""
     facts = tag("dl", *(join(tag("dt", name), tag("dd", text, dir="auto")) for name, text in _facts(diff)))
     header = tag("header", tag("p", "Replays compared", class_="eyebrow"), tag("h1", _title(diff), dir="auto"), facts)
     listed = tag("section", tag("h2", "Questions"), as_html(_questions(diff)), tag("p", _rest(diff), class_="faint"))
-    style = asset("ragtrace.export", "base.css") + asset("ragtrace.gate.reports", "gate.css")
-    return standalone(f"Compared: {_title(diff)}", style, tag("main", header, listed))
+    return join(header, listed)

@@ -16,7 +16,7 @@ from ragtrace.gate.types import Break, Cell, GateReport
 from ragtrace.html_page import Html, asset, join, standalone, tag
 from ragtrace.triage.rendering import percent, plain, show_command
 
-__all__ = ["Scale", "html", "scale"]
+__all__ = ["Scale", "html", "report_body", "scale"]
 
 _SIGNS: Final[dict[Result, str]] = {"failed": "✕", "warned": "!", "inconclusive": "?", "no_data": "–", "passed": "✓"}
 _PLOTS: Final = (
@@ -32,9 +32,14 @@ _LABELS = 6
 
 def html(report: GateReport) -> str:
     """The whole file."""
+    style = asset("ragtrace.export", "base.css") + asset("ragtrace.gate.reports", "gate.css")
+    return standalone(f"Release gate: {headline(report)}", style, tag("main", report_body(report)))
+
+
+def report_body(report: GateReport) -> Html:
+    """What the file shows, for a page that has its style."""
     stages, questions = sections(report), stage_questions(report)
-    body = tag(
-        "main",
+    return join(
         _header(report),
         _advice(report),
         _matrix(stages, report),
@@ -42,8 +47,6 @@ def html(report: GateReport) -> str:
         *(_stage(section, report, questions.get(section.name, ())) for section in stages),
         _computed(report),
     )
-    style = asset("ragtrace.export", "base.css") + asset("ragtrace.gate.reports", "gate.css")
-    return standalone(f"Release gate: {headline(report)}", style, body)
 
 
 def _header(report: GateReport) -> Html:

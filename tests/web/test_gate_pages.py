@@ -1,0 +1,135 @@
+"""The gate's pages: its runs, their reports, and two replays side by side; and the end of a session."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+import pytest
+
+from ragtrace.safe_text import dumps
+from ragtrace.store import FaultFigures, GateRun, ServiceCalibration, Store
+from tests.gate.reported import passed
+from tests.web.gated import COMPARED, RIVALS, RUN
+from tests.web.stored import ALTERED, EVIL, LOST, SERVICE, store_of
+from tests.web.test_pages import FILE, TOKENS, client
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """The store of all pages."""
+    with Store.open(store_of(tmp_path_factory.mktemp("gate"))) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of people."""
+    file = tmp_path_factory.mktemp("tokens") / "people"
+    file.write_text(FILE, encoding="utf-8")
+    return file
+
+
+def test_two_replays_stand_side_by_side(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """Each question whose answer changed, with both; who read it is written down."""
+    with caplog.at_level(logging.INFO, "ragtrace.web.reading"):
+        page = client(store).get(COMPARED).text
+    assert "case 1, to acme" in page
+    assert "19,500 is paid." in page
+    assert "91,500" in page
+    assert "3 questions of the replays acme before and acme after" in caplog.text
+
+
+def test_a_run_is_its_report(store: Store) -> None:
+    """As the terminal has it, with the list that leads there."""
+    me = client(store)
+    assert f'href="/gate/{RUN}"' in me.get("/gate").text
+    page = me.get(f"/gate/{RUN}").text
+    assert "Stages by segment" in page
+    assert "may replace the baseline" in page or "pass" in page
+
+
+def test_another_tenants_runs_and_replays_do_not_exist(store: Store, tokens: Path) -> None:
+    """Neither in the list, nor by their names, nor as one side of a comparison."""
+    ours, rival = client(store, tokens, "acme"), client(store, tokens, "rival")
+    assert "rival" not in ours.get("/gate").text
+    assert "acme" not in rival.get("/gate").text
+    mixed = f"/compare?a={quote('acme before')}&b={quote('rival after')}"
+    for path in (*RIVALS, mixed, "/compare", "/gate/0199"):
+        assert ours.get(path).status_code == 404
+    assert ours.get(COMPARED).status_code == 200
+    assert rival.get(RIVALS[0]).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["file.jsonl", "sqlite:////etc/x.db", "acme before&service:rival/tried", "../x"])
+def test_a_side_is_the_name_of_a_replay_and_nothing_else(store: Store, name: str) -> None:
+    """No file and no other store is opened."""
+    assert client(store).get(f"/compare?a={quote('acme before')}&b={quote(name, safe='')}").status_code == 404
+
+
+def test_what_means_nothing_is_said_to(store: Store) -> None:
+    """The same replay twice, a change that there is none of, replays without a common question."""
+    me = client(store)
+    one = quote("acme before")
+    assert me.get(f"/compare?a={one}&b={one}").status_code == 400
+    assert me.get(f"{COMPARED}&only=prettier").status_code == 400
+    assert me.get(f"{COMPARED}&only=worse").status_code == 200
+
+
+def test_a_report_that_names_a_file_opens_none(store: Store, tmp_path: Path) -> None:
+    """Whoever may store a run does not so choose what the server of the pages reads."""
+    secret = tmp_path / "secret.jsonl"
+    secret.write_text("{", encoding="utf-8")
+    report = passed()
+    side = msgspec.structs.replace(report.baseline, name=str(secret))
+    made = msgspec.structs.replace(report, run_id="filed", service=SERVICE, baseline=side)
+    run = GateRun("filed", SERVICE, 1, "pass", "a", "b")
+    store.add_gate_run(run, dumps(msgspec.to_builtins(made)).encode())
+    answer = client(store).get("/gate/filed")
+    assert answer.status_code == 200
+    assert "cannot be read" not in answer.text
+
+
+def test_a_signed_out_session_is_over_for_every_copy(store: Store, tokens: Path) -> None:
+    """The cookie is gone, and good for nothing; a form of another site ends none."""
+    visitor = client(store, tokens)
+    visitor.post("/signin", data={"token": TOKENS["acme"]})
+    copy = {"Cookie": f"ragtrace={visitor.cookies['ragtrace']}"}
+    assert "Sign out" in visitor.get("/gate").text
+    assert visitor.post("/signout", headers={"Origin": "https://evil.example"}).status_code == 403
+    assert visitor.get("/gate").status_code == 200
+    ended = visitor.post("/signout")
+    assert (ended.status_code, ended.headers["location"]) == (303, "/signin")
+    assert client(store, tokens).get("/gate", headers=copy).status_code == 401
+    assert "Sign out" not in client(store).get("/gate").text
+
+
+def test_a_damaged_record_hides_no_other(tmp_path: Path) -> None:
+    """The list shows its row without words."""
+    url = store_of(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "pages.db")) as database, database:
+        database.execute("UPDATE request SET payload = x'00' WHERE request_id = ?", [ALTERED])
+    with Store.open(url) as store:
+        answer = client(store).get(f"/requests?service={quote(SERVICE)}")
+    assert answer.status_code == 200
+    assert "its record cannot be read" in answer.text
+    assert quote(LOST, safe="") in answer.text
+    assert "What is the most paid" in answer.text
+
+
+def test_the_overview_says_what_the_calibration_promises(store: Store, tokens: Path) -> None:
+    """To whose service it is."""
+    faults = (FaultFigures("retrieval", 10, 7, 1, 2),)
+    own = ServiceCalibration(
+        calibration_id="c", service=SERVICE, judge="j", blamed=0.01, blamed_high=0.03, faults=faults
+    )
+    store.propose_calibration(own)
+    store.accept_calibration("c", 1)
+    page = client(store, tokens, "acme").get(f"/?service={quote(SERVICE)}").text
+    assert "On this service, by words: names 70% of 10 injected losses" in page
+    assert EVIL not in page
