@@ -43,6 +43,14 @@ def web(
     key: Annotated[
         Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate, as PEM.")
     ] = None,
+    trace_url: Annotated[
+        str | None,
+        typer.Option(
+            "--trace-url",
+            metavar="URL",
+            help="Where a trace is shown (Jaeger, Tempo, Grafana); the trace's id is appended, or put at {trace_id}.",
+        ),
+    ] = None,
 ) -> None:
     """Serve pages over the store: which stage broke, where, since which release, and the requests themselves.
 
@@ -52,7 +60,14 @@ def web(
     from ragtrace.web import WebSettings
 
     settings = WebSettings(
-        host=host, port=port, tokens=tokens, may_judge=judge, labeler=labeler, certificate=certificate, key=key
+        host=host,
+        port=port,
+        tokens=tokens,
+        may_judge=judge,
+        labeler=labeler,
+        certificate=certificate,
+        key=key,
+        trace_url=trace_url,
     )
     serve_pages(existing(store), settings)
 

@@ -80,17 +80,19 @@ _READER: Final = partial(
 _FOREIGN: Final = partial(_Refused, 403, "This form is not known", "Open the page again and send its form.")
 
 
-def make_app(store: Store, access: Access, *, is_local: bool = False, is_secure: bool = False) -> Starlette:
+def make_app(
+    store: Store, access: Access, *, is_local: bool = False, is_secure: bool = False, trace_url: str | None = None
+) -> Starlette:
     """The application, for any ASGI server.
 
     is_local: it is reached by this machine's own names alone, so that a request under another name is another page's
-    trick. is_secure: it is reached over TLS, and its cookie goes over nothing else.
+    trick. is_secure: it is reached over TLS, and its cookie goes over nothing else. trace_url: where a trace is shown.
     """
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.routing import Route
 
-    pages = _Pages(store, Sessions(access), _environment(), asks=access.asks, is_secure=is_secure)
+    pages = _Pages(store, Sessions(access), _environment(), asks=access.asks, is_secure=is_secure, trace_url=trace_url)
     page = pages.route
     routes = [
         Route("/", page(pages.overview), methods=["GET"]),
@@ -170,10 +172,17 @@ class _Asked:
 
 class _Pages:
     def __init__(
-        self, store: Store, sessions: Sessions, templates: Environment, *, asks: bool, is_secure: bool
+        self,
+        store: Store,
+        sessions: Sessions,
+        templates: Environment,
+        *,
+        asks: bool,
+        is_secure: bool,
+        trace_url: str | None,
     ) -> None:
         self._store, self._sessions, self._templates = store, sessions, templates
-        self._asks, self._is_secure = asks, is_secure
+        self._asks, self._is_secure, self._trace_url = asks, is_secure, trace_url
 
     # how a page is answered
 
@@ -322,6 +331,7 @@ class _Pages:
             path=path_picture(view) if viewer.sees_content else None,
             times=times_picture(view.record) if view.record.stages else None,
             labels=labels,
+            trace_link=self._trace_link(record),
             asked_stages=asked_stages(record, analysis),
             said=SAID,
             own=next((one for one in labels if one.labeler == viewer.name), None),
@@ -548,6 +558,14 @@ class _Pages:
         if not (lost and viewer.sees_content and viewer.owns(record.service)):
             return {}
         return self._store.chunk_texts(record.service, lost)
+
+    def _trace_link(self, record: RequestRecord) -> str | None:
+        """Where this request's trace is shown, as configured."""
+        if not (self._trace_url and record.trace_id):
+            return None
+        place = "{trace_id}"
+        address = self._trace_url if place in self._trace_url else self._trace_url + place
+        return address.replace(place, quote(record.trace_id, safe=""))
 
     def _read(self, viewer: Viewer, what: str) -> None:
         """Write down who saw what."""

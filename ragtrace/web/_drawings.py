@@ -62,7 +62,7 @@ class _Path:
         width = self._x(len(self._titles) - 1) + _WIDE + 8
         label = "The way of each chunk from retrieval to the answer; the list of chunks below says the same in words."
         return tag(
-            "svg", *head, *parts, *boxes, *claims, viewBox=f"0 0 {width} {height}", class_="path", role="img",
+            "svg", *head, *parts, *boxes, *claims, viewBox=f"0 0 {width} {height}", class_="path", role="group",
             aria_label=label, width=width, height=height,
         )  # fmt: skip
 
@@ -282,7 +282,7 @@ def trend_picture(
         parts.append(_text(left + width * at, bottom - 2, written, "faint middle"))
     label = "Shares of broken and suspected requests by stage over time, with the releases; the tables say the same."
     return tag(
-        "svg", *parts, viewBox=f"0 0 {left + width + 24} {bottom + 4}", class_="trend", role="img", aria_label=label,
+        "svg", *parts, viewBox=f"0 0 {left + width + 24} {bottom + 4}", class_="trend", role="group", aria_label=label,
         width=left + width + 24, height=bottom + 4,
     )  # fmt: skip
 

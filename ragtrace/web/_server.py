@@ -29,7 +29,8 @@ _ENDING: Final = 3  # seconds in which pages that are being made may end
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSettings:
-    """How the pages are served. tokens: a file of people's tokens; may_judge: whether pages take labels."""
+    """How the pages are served. tokens: a file of people's tokens; may_judge: whether pages take labels. trace_url:
+    where a trace is shown (Jaeger, Tempo, Grafana); its id is appended, or put where `{trace_id}` stands."""
 
     host: str = "127.0.0.1"
     port: int = 8460
@@ -38,6 +39,7 @@ class WebSettings:
     labeler: str | None = None
     certificate: Path | None = None
     key: Path | None = None
+    trace_url: str | None = None
 
     def __post_init__(self) -> None:
         """Raises: ConfigurationError."""
@@ -45,6 +47,8 @@ class WebSettings:
             raise ConfigurationError(
                 f"everybody who reaches {self.host} would read the store; give --tokens FILE, or serve 127.0.0.1"
             )
+        if self.trace_url is not None and not self.trace_url.startswith(("http://", "https://")):
+            raise ConfigurationError.of("--trace-url", self.trace_url, "an address like http://localhost:16686/trace/")
         if (self.certificate is None) != (self.key is None):
             raise ConfigurationError("TLS needs both --tls-certificate and --tls-key")
 
@@ -95,7 +99,13 @@ def _server(store: Store, settings: WebSettings) -> Any:
 
     _log_reading()
     is_secure = settings.certificate is not None
-    app = make_app(store, _access(settings), is_local=settings.tokens is None, is_secure=is_secure)
+    app = make_app(
+        store,
+        _access(settings),
+        is_local=settings.tokens is None,
+        is_secure=is_secure,
+        trace_url=settings.trace_url,
+    )
     return uvicorn.Server(
         uvicorn.Config(
             app,

@@ -32,10 +32,24 @@ from ragtrace.types import (
 from tests.export import explained
 from tests.web.gated import add_gate
 
-__all__ = ["ALTERED", "EVIL", "EXPLAINED", "HOSTILE", "LONG", "LOST", "OTHER", "SECRET", "SERVICE", "store_of"]
+__all__ = [
+    "ALTERED",
+    "EVIL",
+    "EXPLAINED",
+    "HOSTILE",
+    "LARGE",
+    "LONG",
+    "LOST",
+    "OTHER",
+    "SECRET",
+    "SERVICE",
+    "large",
+    "store_of",
+]
 
 SERVICE: Final = "acme/shop"
 ALTERED, LOST, HOSTILE, OTHER = "acme:altered", "acme:lost", "acme:hostile", "rival:one"
+LARGE: Final = "acme:large"
 EXPLAINED: Final = explained.record().request_id
 SECRET: Final = "Rival's secret is 4711."
 EVIL: Final = (
@@ -128,6 +142,39 @@ def _hostile() -> RequestRecord:
             GenerateRun(generation=Generation(answer=EVIL, model=EVIL)),
         ),
         feedback=(Feedback(request_id=HOSTILE, label=EVIL, source=EVIL, comment=EVIL, feedback_id="f"),),
+    )
+
+
+def large() -> RequestRecord:
+    """200 candidates, of which 40 are in the prompt, and an answer of 100 claims."""
+    texts = {f"c{n}": f"Part {n}: the limit of tariff {n} is EUR {n * 17 + 3} for each event." for n in range(200)}
+    packed = tuple(texts)[:40]
+    answer = " ".join(f"The limit of tariff {n} is EUR {n * 17 + 3} for each event [{n + 1}]." for n in range(100))
+    return RequestRecord(
+        request_id=LARGE,
+        service=SERVICE,
+        tenant_id="acme",
+        segment="limit",
+        started_at=_AT + 20,
+        ended_at=_AT + 21,
+        query=Query(original="What are the limits of all tariffs?"),
+        stages=(
+            RetrieveRun(
+                candidates=tuple(
+                    Candidate(chunk_id=name, rank=rank, score=1 / rank, text=text)
+                    for rank, (name, text) in enumerate(texts.items(), 1)
+                )
+            ),
+            PackRun(
+                packing=Packing(
+                    chunks=tuple(
+                        PackedChunk(chunk_id=name, position=place, text=texts[name])
+                        for place, name in enumerate(packed, 1)
+                    )
+                )
+            ),
+            GenerateRun(generation=Generation(answer=answer)),
+        ),
     )
 
 

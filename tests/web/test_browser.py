@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
+import subprocess
+import tarfile
 from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote
 
 import pytest
 
-from ragtrace.store import Drawing, Drawn, Store
+from ragtrace.analyze import analyze_record
+from ragtrace.store import Drawing, Drawn, Finished, Store
 from ragtrace.web import WebSettings, serving
 from tests.web.browser import Browser, browsing
 from tests.web.gated import COMPARED, RUN
-from tests.web.stored import ALTERED, EXPLAINED, HOSTILE, LOST, SERVICE, store_of
+from tests.web.stored import ALTERED, EXPLAINED, HOSTILE, LARGE, LOST, SERVICE, large, store_of
 
+AXE: Final = "4.14.1"
 PAGES: Final = {
     "services": "/",
     "overview": f"/?service={quote(SERVICE)}",
@@ -72,6 +77,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         port = free.getsockname()[1]
     url = store_of(tmp_path_factory.mktemp("pages"))
     with Store.open(url) as store:
+        store.write([large()])
+        for job in store.claim("large"):
+            store.finish([Finished(job, analyze_record(large()), ())])
         drawing = Drawing("d", SERVICE, 0, 2**62, {}, "j", 1, 1.0)
         store.draw(drawing, [Drawn(LOST, 0, "named", 1.0), Drawn(ALTERED, 1, "named", 1.0)])
     with serving(url, WebSettings(port=port, may_judge=True, labeler="me")) as address:
@@ -95,6 +103,46 @@ def test_a_page_fits_is_readable_and_complains_of_nothing(browser: Browser, page
         assert browser.run(CONTRAST) == []
         assert browser.run(NAMELESS) == []
         assert browser.complaints == []
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The checks of axe-core, from the npm registry: MPL-2.0, and no part of ragtrace."""
+    npm, folder = shutil.which("npm"), tmp_path_factory.mktemp("axe")
+    if npm is None:
+        pytest.skip("npm is missing; it brings axe-core")
+    command = [npm, "pack", f"axe-core@{AXE}", "--pack-destination", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    if done.returncode:
+        pytest.skip(f"npm gave no axe-core {AXE}: {done.stderr[-200:]}")
+    with tarfile.open(next(folder.glob("*.tgz"))) as packed:
+        script = packed.extractfile("package/axe.min.js")
+        assert script is not None
+        return script.read().decode()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_axe_finds_nothing_serious(browser: Browser, pages: str, axe: str, page: str) -> None:
+    """By the rules of WCAG A and AA and the best practices, whatever it calls serious or critical."""
+    browser.open(pages + PAGES[page], width=360 if len(page) % 2 else 1280, dark=len(page) % 2 == 0)
+    browser.run(f"{axe}; 1")
+    found = browser.run(
+        "axe.run().then((found) => found.violations.filter((one) => ['serious', 'critical'].includes(one.impact))"
+        ".map((one) => [one.id, one.nodes.slice(0, 3).map((node) => node.html.slice(0, 160))]))"
+    )
+    assert found == []
+
+
+def test_200_candidates_and_100_claims_are_drawn_in_a_second(browser: Browser, pages: str) -> None:
+    """From the navigation to the painted page; nothing is wider than the window, up to 2,000 pixels."""
+    for width in (360, 2000):
+        browser.open(f"{pages}/requests/{LARGE}", width=width)
+        drawn = browser.run("performance.getEntriesByType('navigation')[0].loadEventEnd")
+        assert browser.run("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert browser.run("document.querySelectorAll('a.claim').length") == 100
+        assert browser.run("document.querySelectorAll('.others li, .chunk-text').length") == 200
+    assert drawn <= 1_000
+    assert browser.complaints == []
 
 
 def test_a_claim_lights_its_sentence_by_pointer_and_by_keyboard(browser: Browser, pages: str) -> None:

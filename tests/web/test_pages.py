@@ -291,6 +291,21 @@ def test_a_form_of_another_site_or_of_a_reader_writes_nothing(store: Store, toke
     assert store.labels(request_ids=[LOST]) == []
 
 
+def test_a_trace_is_linked_where_it_is_shown(store: Store) -> None:
+    """Its id is appended, or put where the address says; without an address it stands there alone."""
+    record = store.get_record(ALTERED)
+    assert record is not None
+    store.write([replace(record, request_id="traced", trace_id="ab" * 16)])
+    for given, shown in (
+        ("http://t/trace/", f"http://t/trace/{'ab' * 16}"),
+        ("https://g/{trace_id}?x", f"https://g/{'ab' * 16}?x"),
+    ):
+        assert f'href="{shown}"' in client(store, trace_url=given).get("/requests/traced").text
+    assert 'href="http' not in client(store).get("/requests/traced").text
+    with pytest.raises(ConfigurationError, match="an address like"):
+        WebSettings(trace_url="javascript:alert(1)")
+
+
 def test_a_request_becomes_a_test_case(store: Store, tokens: Path, tmp_path: Path) -> None:
     """Its line is one that replays read, with the evidence that is known; who sees no texts gets none."""
     path = f"/testcases/{quote(LOST, safe='')}"
