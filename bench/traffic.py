@@ -14,6 +14,7 @@ from ragtrace.types import (
     ANALYZER_VERSION,
     Analysis,
     Candidate,
+    Grading,
     Query,
     Reference,
     RequestRecord,
@@ -138,6 +139,10 @@ class Traffic:
         scores: dict[str, float | None] = {**_GOOD, **(_BAD[broken.stage] if broken and is_bad else {})}
         return scores | dict.fromkeys(self.undefined)
 
+    def grading(self, record: RequestRecord) -> Grading | None:
+        """The grades of a judge of relevance; none where none was asked."""
+        return None
+
     def findings(self, broken: Break | None) -> tuple[StageFinding, ...]:
         """The states of the stages of a request that broke so."""
         states: dict[Stage, tuple[StageState, str | None]] = dict.fromkeys(_STAGES, ("sound", None))
@@ -185,5 +190,6 @@ def _analysis(record: RequestRecord, traffic: Traffic, broken: Break | None, rel
             Score(metric=name, value=value, reason=None if value is not None else "not_recorded", reference="none")
             for name, value in traffic.scores(broken).items()
         ),
+        grading=traffic.grading(record),
         diagnosis=replace(found, stages=(), judge=None) if traffic.outdated else found,
     )

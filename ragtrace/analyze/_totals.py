@@ -166,7 +166,8 @@ def _graded(record: RequestRecord, analysis: Analysis, labels: _Labels) -> Itera
     if (grading := analysis.grading) is None:
         return
     yield labels.count(instruments.RETRIEVAL_ACTIONS, action=grading.action)
-    is_right = answered_right(analysis.diagnosis)
+    found = analysis.diagnosis
+    is_right = answered_right(found.stage, {finding.stage: finding.state for finding in found.stages})
     if record.head_sampled and is_right is not None:
         result, kind = "good" if is_right else "bad", grading.question_type
         yield labels.count(

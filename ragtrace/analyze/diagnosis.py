@@ -137,11 +137,10 @@ def not_known_before(diagnosis: Diagnosis) -> tuple[StageFinding, ...]:
     return tuple(before)
 
 
-def answered_right(diagnosis: Diagnosis) -> bool | None:
+def answered_right(broken: Stage | None, states: Mapping[Stage, StageState]) -> bool | None:
     """Whether the answer is right by the verdict: generation sound, and no stage broken; None: it does not tell."""
-    if diagnosis.stage is not None:
+    if broken is not None:
         return False
-    states = {finding.stage: finding.state for finding in diagnosis.stages}
     return True if states.get("generation") == "sound" else None
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ragtrace.analyze.analysis import question_type_of
+from ragtrace.analyze.diagnosis import answered_right
+from ragtrace.bounds import sampling_weight
 from ragtrace.coverage.text import sentences
 from ragtrace.coverage.verifier import RelevanceJudge
 from ragtrace.errors import ConfigurationError
@@ -37,7 +39,15 @@ from ragtrace.store import Sampled, Store, outcome_of
 from ragtrace.types import RequestRecord
 from ragtrace.wilson import TWO_SIDED_95, share_and_size, wilson
 
-__all__ = ["ActionShare", "GradeReport", "GradedCandidate", "RequestGrades", "grade_report", "grade_request"]
+__all__ = [
+    "ActionShare",
+    "GradeReport",
+    "GradedCandidate",
+    "RequestGrades",
+    "grade_report",
+    "grade_request",
+    "told_right",
+]
 
 _UNRECORDED: Final = "its question or the texts of its candidates were not recorded"
 _PAGE: Final = 20  # records at a time: they come with their texts
@@ -156,7 +166,7 @@ class _Graded:
 
     @property
     def weight(self) -> float:
-        return 1 / self.row.head_probability
+        return sampling_weight(self.row.head_probability)
 
 
 def grade_report(
@@ -262,9 +272,13 @@ def _is_right(row: Sampled, record: RequestRecord) -> tuple[bool | None, str]:
     told = [outcome for each in record.feedback if (outcome := outcome_of(each)) is not None]
     if told:
         return told[-1].is_good, "feedback"
-    if row.stage is not None:
-        return False, "verdict"
-    return (True, "verdict") if row.states.get("generation") == "sound" else (None, "")
+    is_right = told_right(row)
+    return is_right, "" if is_right is None else "verdict"
+
+
+def told_right(row: Sampled) -> bool | None:
+    """Whether the verdict says that the answer is right, as `answered_right` reads it; None where it tells neither."""
+    return answered_right(row.stage, row.states)
 
 
 def _shares(graded: Sequence[_Graded]) -> list[ActionShare]:

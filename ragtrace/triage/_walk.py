@@ -45,6 +45,7 @@ from ragtrace.triage._evidence import (
     hardly_judged,
     tally,
 )
+from ragtrace.triage._grades import graded_sentences
 from ragtrace.triage._releases import gate_note, suspected, suspects
 from ragtrace.triage._report import (
     CauseCount,
@@ -123,6 +124,7 @@ def triage_segment(
     said = (
         hardly_judged(judgeable),
         found,
+        *graded_sentences(store, chosen.evidence),
         *(_rise_sentence(rise) for rise in rises),
         _alone(chosen) if segment is None else "",
         _beside(chosen, others),
