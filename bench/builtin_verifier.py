@@ -7,7 +7,8 @@ over resampled sources. `--sealed` adds two sets on which nothing was chosen.
 
 Usage: python bench/builtin_verifier.py [--claims N] [--fit] [--sealed] [--cosine] [--features FILE];
 RAGTRACE_BENCH_DATA names the folder of the data sets. `--fit` prints the weights that
-`ragtrace/engines/_builtin_verifier.py` holds.
+`ragtrace/engines/_builtin_verifier.py` holds. `--cut WORDS ...` shows instead what is lost where fewer words of the
+evidence, those nearest to the claim by words, are compared token by token, beside all of it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from bench.verdicts.handwritten import read_domains
 from ragtrace.coverage import judge_claims
 from ragtrace.coverage.support import Evidence, Lexical, Statement
 from ragtrace.coverage.verifier import containment
-from ragtrace.engines._builtin_verifier import FEATURES, BuiltinVerifier
+from ragtrace.engines._builtin_verifier import FEATURES, BuiltinVerifier, TokenEncoder
 from ragtrace.engines.encoder import packaged_encoder
 from ragtrace.engines.training.examples import is_held_out, read_examples
 from ragtrace.engines.verifier import EmbeddingVerifier
@@ -225,6 +226,37 @@ def paired(truth: Floats, sources: Sequence[str], one: Floats, other: Floats) ->
     return auroc(truth, one) - auroc(truth, other), float(low), float(high)
 
 
+class CutVerifier(BuiltinVerifier):
+    """The built-in verifier where so many words of the evidence are read token by token; None: all of them."""
+
+    words: int | None = None
+
+    def _near(self, claim: str, evidence: str) -> list[str]:
+        return self.nearest(claim, evidence, len(evidence.split()) if self.words is None else self.words)
+
+
+def print_cuts(names: Sequence[str], limit: int | None, cuts: Sequence[int]) -> None:
+    """How far each cut agrees with what reads all evidence, by the weights that ship."""
+    encoder = TokenEncoder.load()
+    for name in names:
+        claims = some(read_claims(name), limit)
+        pairs = [(each.text, "\n\n".join(each.chunks)) for each in claims]
+        truth = np.array([float(each.is_supported) for each in claims])
+        supports = {}
+        for words in (None, *cuts):
+            verifier = CutVerifier(encoder, cache_bytes=0)
+            verifier.words = words
+            supports[words] = np.array([support for support, _ in verifier.verify(pairs)])
+        whole = supports[None]
+        length = np.mean([len(text.split()) for _, text in pairs])
+        print(f"{name}: {len(claims)} claims, {length:.0f} words of evidence; by all: AUROC {auroc(truth, whole):.3f}")
+        for words in cuts:
+            said = supports[words]
+            same, apart = np.mean((said >= 0.5) == (whole >= 0.5)), np.abs(said - whole).mean()
+            print(f"  {words:4} words: same side of 0.5 in {same:.1%}, mean difference {apart:.4f}, "
+                  f"AUROC {auroc(truth, said):.3f}", flush=True)  # fmt: skip
+
+
 def print_table(sets: Mapping[str, Judged], names: Sequence[str]) -> None:
     """The AUROC of each judge on each set, and what the built-in verifier adds to words."""
     judges: dict[str, list[Floats]] = {}
@@ -273,7 +305,11 @@ def main(arguments: Sequence[str]) -> None:
         "--cosine", action="store_true", help="the cosine of sentence embeddings as well: twice the time"
     )
     parser.add_argument("--features", type=Path, help="a file of this script's own in which they are kept")
+    parser.add_argument("--cut", type=int, nargs="+", metavar="WORDS", help="compare cuts of the evidence instead")
     given = parser.parse_args(arguments)
+    if given.cut:
+        print_cuts(("expertqa", "wice", "ragtruth-qa"), given.claims, given.cut)
+        return
     sets = _sets(given)
     if missing := set(TRAINED_ON) - set(sets):
         print(f"skipped: {', '.join(sorted(missing))} not in {DATA}; set RAGTRACE_BENCH_DATA")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from threading import Lock
@@ -49,6 +50,8 @@ BIAS: Final = -1.22
 """The largest of the offsets of the sets that it was fitted on."""
 NEAREST_WORDS: Final = 600
 """Of the evidence, the sentences nearest to the claim by words are compared token by token."""
+VECTOR_BYTES: Final = 64 << 20
+"""Of vectors that are kept: about 2,000 sentences."""
 _MAX_TOKENS: Final = 128  # of a sentence, as the encoder was trained
 _BATCH: Final = 32
 _AT_ONCE: Final = 256  # pairs whose tokens are in memory together: about 40 MB
@@ -56,15 +59,22 @@ _WORD: Final = re.compile(r"\w+")
 
 
 class TokenEncoder:
-    """Vectors of the tokens of texts, as a transformer reads them, of unit length; marks and signs are left out."""
+    """Vectors of the tokens of texts, as a transformer reads them, of unit length; marks and signs are left out.
 
-    def __init__(self, model: Any, tokenizer: Any, *, threads: int | None = 1) -> None:
+    cache_bytes: what the vectors of texts that were read may take, by a hash of each text: a service's passages come
+    again. What was asked for longest ago goes first.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, *, threads: int | None = 1, cache_bytes: int = VECTOR_BYTES) -> None:
         import numpy as np
 
         self._model = model.eval().requires_grad_(False)
         self._tokenizer = tokenizer
         self._threads = threads
         self._lock = Lock()  # how far a tokenizer reads is its state
+        self._cache_bytes = cache_bytes
+        self._kept: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
+        self._kept_bytes = 0
         special = set(tokenizer.all_special_tokens)
         known = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
         self._is_word = np.array([token not in special and any(map(str.isalnum, token)) for token in known])
@@ -91,10 +101,30 @@ class TokenEncoder:
             return cut(self._tokenizer, text, room)
 
     def encode(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        """For each text `(n_tokens, dimension)`, in the order given; texts of similar length are read together.
+        """For each text `(n_tokens, dimension)`, in the order given; those that are not in the cache are read, texts of
+        similar length together. A text without a word has the vectors of all of its tokens."""
+        keys = [pair_key(text, "") for text in texts]
+        with self._lock:
+            found = {key: self._kept[key] for key in keys if key in self._kept}
+            for key in found:
+                self._kept.move_to_end(key)
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        fresh = dict(zip(missing, self._read(list(missing.values())), strict=True))
+        self._keep(fresh)
+        found |= fresh
+        return [found[key] for key in keys]
 
-        A text without a word has the vectors of all of its tokens.
-        """
+    def _keep(self, fresh: Mapping[bytes, NDArray[np.float32]]) -> None:
+        with self._lock:
+            for key, rows in fresh.items():
+                if key not in self._kept:
+                    self._kept[key] = rows
+                    self._kept_bytes += rows.nbytes
+            while self._kept_bytes > self._cache_bytes:
+                self._kept_bytes -= self._kept.popitem(last=False)[1].nbytes
+
+    def _read(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """The vectors of texts, read by the model."""
         import numpy as np
         import torch
 
@@ -115,7 +145,7 @@ class TokenEncoder:
                 for place, rows in zip(places, states.cpu().numpy(), strict=True):
                     is_word = self._is_word[ids[place]]
                     rows = rows[: len(ids[place])]
-                    found[place] = rows[is_word] if is_word.any() else rows
+                    found[place] = np.array(rows[is_word] if is_word.any() else rows)  # none of the batch stays
         return found
 
 
@@ -187,7 +217,12 @@ class BuiltinVerifier:
         return np.array(rows, dtype=np.float64).reshape(len(pairs), len(FEATURES))
 
     def _near(self, claim: str, evidence: str) -> list[str]:
-        read = sentences(gather(claim, [evidence], limit=NEAREST_WORDS))
+        return self.nearest(claim, evidence, NEAREST_WORDS)
+
+    def nearest(self, claim: str, evidence: str, words: int) -> list[str]:
+        """The sentences of the evidence that are read token by token: about so many words, those nearest to the claim
+        by words, in pieces that the encoder reads whole."""
+        read = sentences(gather(claim, [evidence], limit=words))
         return list(dict.fromkeys(piece for sentence in read for piece in self._encoder.pieces(sentence.text)))
 
 

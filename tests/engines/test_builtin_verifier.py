@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ragtrace.analyze._verification import verified_by
 from ragtrace.coverage import score_answer
@@ -57,7 +60,8 @@ def test_what_a_claim_copies_has_full_features(verifier: BuiltinVerifier) -> Non
 
 def test_a_pair_reads_alike_in_any_batch(verifier: BuiltinVerifier) -> None:
     """Whatever it is padded with; a pair that was asked before comes from the cache."""
-    alone = BuiltinVerifier(verifier._encoder, cache_bytes=0)
+    encoder = TokenEncoder(verifier._encoder._model, verifier._encoder._tokenizer, cache_bytes=0)
+    alone = BuiltinVerifier(encoder, cache_bytes=0)
     pairs = [("The limit is 30 days.", EVIDENCE), (EVIDENCE, "Nothing. " * 90), ("A loss.", EVIDENCE * 3)]
     together = [support for support, _ in alone.verify(pairs)]
     assert together == pytest.approx([alone.verify([pair])[0][0] for pair in pairs], abs=1e-4)
@@ -67,6 +71,29 @@ def test_a_pair_reads_alike_in_any_batch(verifier: BuiltinVerifier) -> None:
         assert verifier.verify(pairs) == first
     finally:
         verifier._encoder.encode = kept  # type: ignore[method-assign]
+
+
+def test_a_passage_that_comes_again_is_read_once(verifier: BuiltinVerifier) -> None:
+    """Beside any claim, with the same outcome; what was asked for longest ago is forgotten first."""
+    encoder = TokenEncoder(verifier._encoder._model, verifier._encoder._tokenizer)
+    read: list[str] = []
+    by_model = encoder._read
+
+    def noted(texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        read.extend(texts)
+        return by_model(texts)
+
+    encoder._read = noted  # type: ignore[method-assign]
+    asked = BuiltinVerifier(encoder, cache_bytes=0)
+    first = asked.features([("The limit is 30 days.", EVIDENCE), ("A loss.", EVIDENCE)])
+    assert len(read) == len(set(read)) == 4  # two claims, and the two sentences of the evidence
+    assert (asked.features([("A loss.", EVIDENCE), ("The limit is 30 days.", EVIDENCE)])[::-1] == first).all()
+    assert len(read) == 4
+    rows = encoder.encode(["A loss."])[0]
+    small = TokenEncoder(encoder._model, encoder._tokenizer, cache_bytes=rows.nbytes)
+    small.encode(["A loss."])
+    small.encode(["The limit is 30 days."])
+    assert (list(small._kept), small._kept_bytes) == ([], 0)
 
 
 def test_a_long_sentence_is_read_to_its_end(verifier: BuiltinVerifier) -> None:
