@@ -17,8 +17,10 @@ from bench.verdicts.pipeline import SERVICES, index_of, path_of
 from bench.verdicts.recording import record_of
 from ragtrace.analyze import ServiceView, examine
 from ragtrace.analyze._stage_states import Case, judge_stages
+from ragtrace.analyze._verification import judge_batch
 from ragtrace.analyze.diagnosis import first_broken
 from ragtrace.analyze.service_calibration import FEWEST, JudgeAll, Lines, Untouched, calibrate_lines
+from ragtrace.coverage import Verifier
 from ragtrace.store import FaultFigures
 from ragtrace.types import Analysis, RequestRecord, replace
 from ragtrace.wilson import wilson
@@ -49,10 +51,14 @@ class _Asked:
     truth: Stage | None
 
 
-def promises(domains: Sequence[Domain], *, services: int, seed: int) -> Iterator[Promise]:
+def promises(
+    domains: Sequence[Domain], *, services: int, seed: int, model: Verifier | None = None
+) -> Iterator[Promise]:
     """Calibrate on the first half of each domain's questions, and measure on the others.
 
-    services: applications asked each question. Raises: ValueError where a half has too few requests.
+    services: applications asked each question; model: what judges claims beside words.
+
+    Raises: ValueError where a half has too few requests.
     """
     plan = measurement.Plan(seed=seed, services=services)
     measurement.begin(domains, plan)
@@ -65,8 +71,9 @@ def promises(domains: Sequence[Domain], *, services: int, seed: int) -> Iterator
         if len(fitted) < FEWEST:
             raise ValueError(f"{domain.name}: {len(fitted)} requests to fit on, {FEWEST} are needed; more --services")
         views = {each.record.request_id: each.view for each in asked}
-        lines = calibrate_lines([Untouched(each.record) for each in fitted], _judge(views), seed=seed)
-        yield _measured(domain, held, lines)
+        judge = _judge(views, model)
+        lines = calibrate_lines([Untouched(each.record) for each in fitted], judge, seed=seed)
+        yield _measured(domain, held, lines, judge)
 
 
 def _traffic(domain: Domain, plan: measurement.Plan) -> Iterator[_Asked]:
@@ -102,19 +109,26 @@ def _inject(injector: Injector, path: Path, domain: Domain, fault: object, chanc
     return injector.inject(path, domain, fault, chance)  # type: ignore[arg-type]  # a fault of this injector
 
 
-def _judge(views: Mapping[str, ServiceView]) -> JudgeAll:
+def _judge(views: Mapping[str, ServiceView], model: Verifier | None) -> JudgeAll:
     def judge(records: Sequence[RequestRecord]) -> dict[str, tuple[Analysis, Case]]:
-        return {
-            record.request_id: examine(record, service=views[record.request_id.partition(":")[0]]) for record in records
-        }
+        said = judge_batch({record.request_id: record for record in records}, model) if model else {}
+        found = {}
+        for record in records:
+            answer = said.get(record.request_id)
+            if isinstance(answer, Exception):
+                raise answer
+            view = views[record.request_id.partition(":")[0]]
+            found[record.request_id] = examine(record, service=view, judged=answer)
+        return found
 
     return judge
 
 
-def _measured(domain: Domain, held: Sequence[_Asked], lines: Lines) -> Promise:
+def _measured(domain: Domain, held: Sequence[_Asked], lines: Lines, judge: JudgeAll) -> Promise:
     sound, broken, blamed, right = 0, 0, [0, 0], [0, 0]
+    found = judge([each.record for each in held])
     for each in held:
-        analysis, case = examine(each.record, service=each.view)
+        analysis, case = found[each.record.request_id]
         named = _named(analysis, case, lines)
         sound += each.truth is None
         broken += each.truth is not None

@@ -33,6 +33,8 @@ from bench.verdicts.recording import (
     record_of,
 )
 from bench.verdicts.report import mixed, outcome, report, risk_curve
+from bench.verdicts.service_calibration import _judge as service_judge
+from ragtrace.analyze import ServiceView
 from ragtrace.coverage.text import content_words
 from ragtrace.store import Store
 from ragtrace.types import RequestRecord, StageRun, replace as changed
@@ -336,6 +338,22 @@ def test_a_judge_that_knows_the_labels_is_right_of_sound_answers_and_evidence(to
         assert judge.verify([(f"{answer} This was said by nobody", whole)])[0][0] < 0.5
         assert judge.answers([(question.question, answer)])[0] > 0.5
         assert judge.answers([(question.question, pipeline.REFUSALS[0])])[0] < 0.5
+
+
+def test_a_calibration_is_fitted_on_what_its_model_says(towns: Domain) -> None:
+    """Claims are judged by the model where one is given, in copies as in the requests themselves, else by words."""
+    setup = next(each for each in pipeline.SERVICES)
+    natural = path_of(index_of(towns), towns.questions[0], setup, 0)
+    assert natural is not None
+    record = record_of(natural.path, towns)
+    views = {record.request_id: ServiceView()}
+    copy = changed(record, request_id=f"{record.request_id}:altered")
+    by_model = service_judge(views, LabelJudge(towns, 0.0))([record, copy])
+    by_words = service_judge(views, None)([record])
+    assert {claim.layer for analysis, _ in by_model.values() for claim in analysis.claims if claim.factual} == {
+        "entailment"
+    }
+    assert {claim.layer for analysis, _ in by_words.values() for claim in analysis.claims} == {"lexical"}
 
 
 def test_a_noisy_judge_errs_as_often_as_it_is_told_and_always_alike(towns: Domain) -> None:
