@@ -58,7 +58,7 @@ def report(
         typer.Option(
             "--conditions",
             metavar="NAME,...",
-            help="With --generator: original, deduplicated, shuffled, or several of them.",
+            help="With --generator: original, deduplicated, shuffled, shuffled-deduplicated, or several of them.",
         ),
     ] = "original",
     limit: Annotated[int, typer.Option("--limit", min=1, help="The most requests that models score.")] = 50,

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from ragtrace.analyze.alignment_report import (
     AgainstChance,
@@ -15,6 +16,7 @@ from ragtrace.analyze.alignment_report import (
     GroupRates,
     MassShare,
     Overlap,
+    PlaceShares,
     StabilityCurve,
     StabilityPoint as Budget,
     WeightedMean,
@@ -26,6 +28,7 @@ __all__ = ["ReportTable", "plots", "sections"]
 _NOTHING = "-"
 _CHANCE = "random order"
 _FLOOR = "equal rankings"
+_FEW: Final = 30
 _INTERVALS = "Bars: 95 % bootstrap intervals over requests"
 
 
@@ -41,7 +44,7 @@ class ReportTable:
 
 def sections(report: AlignmentReport) -> list[ReportTable]:
     """The report from its failure rates to its parts of speech; a part without data says why."""
-    found = [_failures(report), _sweep(report)] if report.rates else [_no_rates(report.basis)]
+    found = [_failures(report), _sweep(report), _places(report)] if report.rates else [_no_rates(report.basis)]
     if report.stability_basis is not None:
         found.append(_stability(report.stability, report.stability_basis))
     found.append(_overlap(report.overlap, report.words_basis))
@@ -103,7 +106,42 @@ def _remarks(basis: Basis) -> list[str]:
     notes = [f"{_sample_of(basis)}; 95 % bootstrap intervals over requests"]
     if basis.left_out:
         notes.append(f"{basis.left_out} explained requests of the other stratum are left out")
+    if basis.requests < _FEW:
+        notes.append(_more(basis))
     return notes + _skipped(basis)
+
+
+def _more(basis: Basis) -> str:
+    """How there would be more requests."""
+    few = f"fewer than {_FEW} requests: intervals are wide"
+    if basis.source == "rescored":
+        return f"{few}; a larger --limit scores more"
+    if basis.stratum == "flagged":
+        return f"{few}; ragtrace analyze --explain FLAG=generator,... explains more of what is flagged"
+    others = "; --stratum flagged shows those that flags had explained" if basis.left_out else ""
+    return f"{few}; ragtrace analyze --explain-rate explains a larger share of the sampled requests{others}"
+
+
+def _places(report: AlignmentReport) -> ReportTable:
+    columns = ("model", "condition", "k", "requests", *(f"place {place}" for place in _place_numbers(report.places)))
+    rows = tuple(
+        (
+            _names_of(each.group),
+            each.group.condition,
+            _ks(each.group),
+            str(each.places[0].requests),
+            *map(_shown, each.places),
+            *[_NOTHING] * (len(columns) - 4 - len(each.places)),
+        )
+        for each in report.places
+    )
+    note = "the mean share of the document in each place of the prompt, in nats per token (a server's chat: likeness)"
+    compare = "--conditions original,shuffled tells whether the place or the document is used"
+    return ReportTable("Share of the answer by place in the prompt", columns, rows, (note, compare))
+
+
+def _place_numbers(places: Sequence[PlaceShares]) -> range:
+    return range(1, 1 + max((len(each.places) for each in places), default=0))
 
 
 def _failures(report: AlignmentReport) -> ReportTable:
@@ -161,11 +199,12 @@ def _percent(estimate: WeightedMean) -> str:
 
 
 def _sweep(report: AlignmentReport) -> ReportTable:
-    columns = ("model", "condition", "segment", "k", "requests", "p", "WARG", "floor", "chance", "adjusted")
+    columns = ("model", "condition", "segment", "k", "requests", "Spearman", "p", "WARG", "floor", "chance", "adjusted")
     rows: list[tuple[str, ...]] = []
     for row in report.rates:
         for place, each in enumerate(row.sweep):
-            head = _group_cells(row) if not place else ("",) * 5
+            correlation = row.spearman.estimate
+            head = (*_group_cells(row), _shown(correlation) if correlation else "undefined") if not place else ("",) * 6
             if each.warg.estimate is None or each.adjusted.estimate is None:
                 rows.append((*head, f"{each.p:g}", "undefined", _NOTHING, _NOTHING, "undefined"))
                 continue
@@ -175,6 +214,7 @@ def _sweep(report: AlignmentReport) -> ReportTable:
         "WARG: weighted attribution-relevance gap between the retriever's ranking and what the answer used",
         "floor: equal rankings; chance: a random order; adjusted: 0 at the floor, 1 at chance, the only one that "
         "compares between different k or p",
+        "Spearman: correlation of the two rankings; 1 equal, 0 a random order",
     ]
     if any(row.group.k is None for row in report.rates):
         notes.append("mixed: several numbers of documents together, beside the floor and chance of that mixture")
@@ -255,6 +295,7 @@ def plots(report: AlignmentReport) -> dict[str, str]:
     return {
         **_failure_plots(report.rates, report.basis),
         **_sweep_plots(report.rates, report.basis),
+        **_place_plots(report.places, report.basis),
         **_stability_plots(report.stability),
         **_overlap_plots(report),
         **_pos_plots(report),
@@ -335,6 +376,31 @@ def _sweep_plot(rows: Sequence[GroupRates], basis: Basis) -> str:
         x_ticks=[(p, f"{p:g}") for p in ps],
         y_range=(0.0, 1.0),
     )
+
+
+def _place_plots(found: Sequence[PlaceShares], basis: Basis) -> dict[str, str]:
+    """A plot for each model and number of documents, a line for each condition."""
+    by: defaultdict[tuple[str, int], list[PlaceShares]] = defaultdict(list)
+    for each in found:
+        if len(each.places) > 1:
+            by[_names_of(each.group), len(each.places)].append(each)
+    return {
+        f"places_{_slug(names)}_k{k}.svg": line_chart(
+            f"Share of the answer by place: {names}, k = {k} documents",
+            (_sample_of(basis), _INTERVALS),
+            x_label="place in the prompt",
+            y_label="mean share (nats per token)",
+            series=[
+                Line(
+                    f"{each.group.condition} (n = {each.places[0].requests})",
+                    tuple(_at(place, mean) for place, mean in enumerate(each.places, 1)),
+                )
+                for each in members
+            ],
+            x_ticks=[(place, str(place)) for place in range(1, k + 1)],
+        )
+        for (names, k), members in by.items()
+    }
 
 
 def _at(x: float, estimate: WeightedMean) -> Point:

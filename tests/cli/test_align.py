@@ -51,6 +51,7 @@ def test_writes_json_and_plots(cli: Cli, url: str, tmp_path: Path) -> None:
     assert [each["p"] for each in written["rates"][0]["sweep"]] == [0.5, 0.6, 0.7, 0.8, 0.9]
     assert sorted(file.name for file in (tmp_path / "plots" / "new").iterdir()) == [
         "failure_rates.svg",
+        "places_m-1_k4.svg",
         "token_overlap.svg",
         "warg_m-1_k4.svg",
     ]

@@ -57,8 +57,8 @@ def test_tables_hold_rates_beside_chance(store: Store) -> None:
     assert "4 requests drawn at random, weighted by inverse probability (stored explanations)" in failures.notes[0]
     assert "undefined: with three documents or fewer none can be ranked low" in failures.notes
     assert any("mind the number" in note for note in failures.notes)
-    assert [row[5] for row in warg.rows[10:15]] == ["0.5", "0.6", "0.7", "0.8", "0.9"]
-    assert warg.rows[14][7:9] == ("0.590", "0.771")
+    assert [row[6] for row in warg.rows[10:15]] == ["0.5", "0.6", "0.7", "0.8", "0.9"]
+    assert warg.rows[14][8:10] == ("0.590", "0.771")
     assert any(note.startswith("mixed: ") for note in warg.notes)
 
 
@@ -67,8 +67,9 @@ def test_equal_rankings_stand_at_the_floor(store: Store) -> None:
     follower = AdditiveGenerator({f"text {name}.": -float(place) for place, name in enumerate("abcd")}, name="m-1")
     explain(store, *(request(f"r{at}") for at in range(3)), generator=follower)
     for row in _section(alignment_report(store), "WARG").rows:
-        assert row[6] == f"{row[7]} [{row[7]}, {row[7]}]"
-        assert row[9] == "0.000 [0.000, 0.000]"
+        assert row[5] in ("1.000 [1.000, 1.000]", "")
+        assert row[7] == f"{row[8]} [{row[8]}, {row[8]}]"
+        assert row[10] == "0.000 [0.000, 0.000]"
 
 
 def test_only_undefined_flags_are_clear_output(store: Store) -> None:
@@ -77,8 +78,9 @@ def test_only_undefined_flags_are_clear_output(store: Store) -> None:
     report = alignment_report(store)
 
     assert _section(report, "Failure rates").rows[0][4:] == ("1", "undefined", "-", "undefined", "-")
-    assert "[" not in _section(report, "WARG").rows[0][6]
-    assert set(plots(report)) == {"failure_rates.svg", "warg_m-1_k3.svg"}
+    assert "[" not in _section(report, "WARG").rows[0][7]
+    assert set(plots(report)) == {"failure_rates.svg", "warg_m-1_k3.svg", "places_m-1_k3.svg"}
+    assert any("--explain-rate explains a larger share" in note for note in _section(report, "Failure").notes)
 
 
 def test_an_empty_report_says_what_mends_it(store: Store) -> None:
@@ -144,6 +146,7 @@ def test_every_part_has_a_table_and_a_plot(store: Store) -> None:
     assert [each.title.split()[0] for each in sections(report)] == [
         "Failure",
         "WARG",
+        "Share",
         "Stability",
         "Query",
         "Attribution",
@@ -152,6 +155,7 @@ def test_every_part_has_a_table_and_a_plot(store: Store) -> None:
     assert set(drawn) == {
         "failure_rates.svg",
         "warg_m-1_k5.svg",
+        "places_m-1_k5.svg",
         "stability_top1_m-1_k5.svg",
         "stability_ranking_m-1_k5.svg",
         "stability_warg_m-1_k5.svg",

@@ -31,12 +31,14 @@ __all__ = [
     "Group",
     "GroupRates",
     "Observation",
+    "PlaceShares",
     "Stratum",
     "Sweep",
     "WeightedMean",
     "condition_of",
     "estimated",
     "observed",
+    "place_shares",
     "rates",
     "read_explained",
 ]
@@ -122,6 +124,7 @@ class Observation:
     weight: float
     drawn: bool
     alignment: Alignment
+    shares: tuple[float, ...] = ()  # in the order of the prompt
 
     @property
     def k(self) -> int:
@@ -152,6 +155,7 @@ def observed(explained: ExplainedRequest) -> Observation | None:
         weight=explained.weight,
         drawn=explained.drawn,
         alignment=found.alignment,
+        shares=found.generator.shares,
     )
 
 
@@ -213,7 +217,19 @@ class GroupRates:
     requests: int
     wasted_retrieval: AgainstChance
     noise_distraction: AgainstChance
+    spearman: AgainstChance  # of both rankings; equal ones have 1, a random order 0
     sweep: tuple[Sweep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceShares:
+    """Figure 5 of RAG-E: the mean share of the document in each place of the prompt, the first one first.
+
+    In the unit of the shares, over requests with the group's k documents.
+    """
+
+    group: Group
+    places: tuple[WeightedMean, ...]
 
 
 def rates(observations: Sequence[Observation], *, seed: int = 0) -> list[GroupRates]:
@@ -223,6 +239,22 @@ def rates(observations: Sequence[Observation], *, seed: int = 0) -> list[GroupRa
     Values compare at equal k and p only. A row over several k says so; its floor and chance are those of the mixture.
     """
     return [_row(group, members, seed) for group, members in _groups(observations)]
+
+
+def place_shares(observations: Sequence[Observation], *, seed: int = 0) -> list[PlaceShares]:
+    """A curve for each model, condition and number of documents k, all segments together.
+
+    Between the original order and a shuffled one primacy is told from a retriever that puts the best document first.
+    """
+    found = []
+    for key, members in _by(observations, lambda each: (each.model, each.attributed_by, each.condition)):
+        for (k,), same in _by(members, lambda each: (each.k,)):
+            usable = [each for each in same if len(each.shares) == k]
+            weights = [each.weight for each in usable]
+            means = [estimated([each.shares[place] for each in usable], weights, seed) for place in range(k)]
+            if usable:
+                found.append(PlaceShares(_group(key, None, usable), tuple(mean for mean in means if mean is not None)))
+    return found
 
 
 def _groups(observations: Sequence[Observation]) -> Iterator[tuple[Group, list[Observation]]]:
@@ -259,6 +291,7 @@ def _row(group: Group, members: Sequence[Observation], seed: int) -> GroupRates:
         requests=len(members),
         wasted_retrieval=_flag(members, lambda each: each.alignment.wasted_retrieval, seed),
         noise_distraction=_flag(members, lambda each: each.alignment.noise_distraction, seed),
+        spearman=_spearman(members, seed),
         sweep=tuple(_sweep(members, p, seed) for p in PERSISTENCES),
     )
 
@@ -268,6 +301,12 @@ def _flag(members: Sequence[Observation], flag: Callable[[Observation], bool | N
     known = [each for each in members if flag(each) is not None]
     chances = [(each.k - CUTOFF - 1) / each.k for each in known]
     return _measured(known, [float(bool(flag(each))) for each in known], [0.0] * len(known), chances, seed)
+
+
+def _spearman(members: Sequence[Observation], seed: int) -> AgainstChance:
+    known = [(each, each.alignment.spearman) for each in members if each.alignment.spearman is not None]
+    values = [value for _, value in known]
+    return _measured([each for each, _ in known], values, [1.0] * len(known), [0.0] * len(known), seed)
 
 
 def _sweep(members: Sequence[Observation], p: float, seed: int) -> Sweep:

@@ -15,8 +15,10 @@ from ragtrace.analyze.alignment_report._rates import (
     ExplainedRequest,
     GroupRates,
     Observation,
+    PlaceShares,
     Stratum,
     observed,
+    place_shares,
     rates,
     read_explained,
 )
@@ -66,11 +68,12 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentReport:
-    """The analyses of RAG-E over a store: `rates` are Tables 2 and 3, `stability` Figure 5, `overlap` Table 10, `pos`
-    appendix G. Intervals are 95 % bootstrap intervals over requests."""
+    """The analyses of RAG-E over a store: `rates` are Tables 2 and 3, `places` Figure 5, `overlap` Table 10, `pos`
+    appendix G; `stability` is how estimates settle. Intervals are 95 % bootstrap intervals over requests."""
 
     basis: Basis
     rates: tuple[GroupRates, ...]
+    places: tuple[PlaceShares, ...]
     words_basis: Basis
     overlap: tuple[Overlap, ...]
     pos: tuple[MassShare, ...]
@@ -205,6 +208,7 @@ def alignment_report(
     return AlignmentReport(
         basis=basis,
         rates=tuple(rates(observations, seed=seed)),
+        places=tuple(place_shares(observations, seed=seed)),
         words_basis=words_basis,
         overlap=tuple(overlaps(words, seed=seed)),
         pos=tuple(shares(words, seed=seed)),

@@ -36,7 +36,7 @@ from ragtrace.types import DroppedChunk, GenerateRun, PackedChunk, Packing, Pack
 
 __all__ = ["CONDITIONS", "Skipped", "check_condition", "reexplained", "rescored", "sampled_records", "under_condition"]
 
-CONDITIONS: Final = (ORIGINAL, "deduplicated", "shuffled")
+CONDITIONS: Final = (ORIGINAL, "deduplicated", "shuffled", "shuffled-deduplicated")
 _NUMBER: Final = re.compile(r"\d+")
 _ANSWER: Final[tuple[Part, ...]] = ("generator",)
 _RETRIEVAL: Final[tuple[Part, ...]] = ("retriever",)
@@ -160,17 +160,17 @@ def under_condition(record: RequestRecord, condition: str, seed: int = 0) -> Req
 
     original: as it is. deduplicated: of documents with the same text (white space and case aside) the best ranked one
     stays. shuffled: the documents change places at random, by `seed` and the request's id; ranks stay, and numbers and
-    separators around documents stay where they are.
+    separators around documents stay where they are. shuffled-deduplicated: without duplicates, then shuffled.
 
     Raises: ConfigurationError for another condition; Unexplained where the record does not hold what it takes: texts, a
     packing, a prompt around whose documents nothing but numbers differs.
     """
     check_condition(condition)
     changed = record
-    if condition == "deduplicated":
-        changed = _deduplicated(record)
-    elif condition == "shuffled":
-        changed = _shuffled(record, seed)
+    if condition.endswith("deduplicated"):
+        changed = _deduplicated(changed)
+    if condition.startswith("shuffled"):
+        changed = _shuffled(changed, seed)
     return replace(changed, attributes={**record.attributes, CONDITION: condition})
 
 

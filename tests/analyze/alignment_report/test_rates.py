@@ -11,7 +11,14 @@ import pytest
 
 from ragtrace.alignment import warg, warg_chance, warg_floor, wasted_retrieval
 from ragtrace.analyze.alignment import align
-from ragtrace.analyze.alignment_report._rates import ExplainedRequest, GroupRates, Observation, observed, rates
+from ragtrace.analyze.alignment_report._rates import (
+    ExplainedRequest,
+    GroupRates,
+    Observation,
+    observed,
+    place_shares,
+    rates,
+)
 from ragtrace.explanations import Explanation, GeneratorAttribution
 from tests.analyze.alignment_report.explained import request
 
@@ -133,3 +140,28 @@ def test_the_same_seed_gives_the_same_intervals() -> None:
 def test_nothing_gives_no_rows() -> None:
     """No observation, no group."""
     assert rates([]) == []
+
+
+def test_spearman_beside_warg() -> None:
+    """Equal rankings have 1, and the mean over all orders is 0."""
+    orders = list(itertools.permutations("abcd"))
+    [row] = rates([_observation(order, f"r{at}") for at, order in enumerate(orders)])
+    [equal] = rates([_observation("abcd")])
+    assert row.spearman.estimate is not None
+    assert equal.spearman.estimate is not None
+    assert row.spearman.estimate.mean == pytest.approx(row.spearman.chance, abs=1e-12) == pytest.approx(0, abs=1e-12)
+    assert equal.spearman.estimate.mean == pytest.approx(equal.spearman.floor) == pytest.approx(1)
+
+
+def test_shares_by_place_in_the_prompt() -> None:
+    """A mean for each place and number of documents, weighted as the rates are; conditions stand apart."""
+    many = [_observation("abc"), _observation("bac", "r1", head_probability=0.5), _observation("ba", "r2")]
+    shuffled = _observation("cab", "r3", attributes={"condition": "shuffled"})
+    found = place_shares([*many, shuffled])
+    assert [(each.group.condition, each.group.k, each.places[0].requests) for each in found] == [
+        ("original", 2, 1),
+        ("original", 3, 2),
+        ("shuffled", 3, 1),
+    ]
+    assert [each.mean for each in found[1].places] == pytest.approx([-2 / 3, -1 / 3, -2])
+    assert [each.mean for each in found[2].places] == pytest.approx([-1, -2, 0])

@@ -155,5 +155,15 @@ def test_what_is_missing_is_said() -> None:
         under_condition(twice, "shuffled")
     with pytest.raises(Unexplained, match="not packed"):
         under_condition(request("r", "ab", NUMBERED), "shuffled")
-    with pytest.raises(ConfigurationError, match="original, deduplicated, shuffled"):
+    with pytest.raises(ConfigurationError, match="original, deduplicated, shuffled, shuffled-deduplicated"):
         under_condition(record, "sorted")
+
+
+def test_shuffled_without_duplicates() -> None:
+    """Both at once: the worse ranked of equal texts is gone, the others change places, and k falls."""
+    record = request("r", "abc", NUMBERED)
+    repacked = _repacked(record, c="the  TEXT a. more of it.")
+    found = [under_condition(repacked, "shuffled-deduplicated", seed) for seed in range(8)]
+    kept = {tuple(chunk.chunk_id for chunk in each.packing.chunks) for each in found if each.packing is not None}
+    assert kept == {("a", "b"), ("b", "a")}
+    assert {condition_of(each) for each in found} == {"shuffled-deduplicated"}
