@@ -23,10 +23,10 @@ from ragtrace.alignment import (
     wasted_retrieval,
 )
 from ragtrace.analyze.prompts import Unexplained
-from ragtrace.explanations import RESOLUTION, Alignment, GeneratorAttribution
-from ragtrace.types import RequestRecord
+from ragtrace.explanations import RESOLUTION, Alignment, GeneratorAttribution, TermUse
+from ragtrace.types import RequestRecord, replace
 
-__all__ = ["LEAST_USE", "PERSISTENCES", "align", "ranking_of"]
+__all__ = ["LEAST_USE", "PERSISTENCES", "align", "align_terms", "ranking_of"]
 
 Shares: TypeAlias = NDArray[np.float64]
 
@@ -62,14 +62,14 @@ def align(ranking: Sequence[str] | None, generator: GeneratorAttribution) -> Ali
     if ranking is None:
         raise Unexplained("the documents' ranking is not known")
     if len(ranking) < 2:
-        raise Unexplained("a single document has only one order")
+        raise Unexplained(f"a single one of the {generator.players} has only one order")
     places = [generator.chunk_ids.index(each) for each in ranking]
     shares = _with_ties(np.array(generator.shares)[places])
     used = rank_by_score(ranking, shares)
     order = tuple(map(str, used.documents))
     k = len(ranking)
     if used.ties == k - 1:
-        raise Unexplained("all documents have the same share, so that the answer gives them no order")
+        raise Unexplained(f"all {generator.players} have the same share, so that the answer gives them no order")
     unused = _is_unused(generator)
     sure = None if unused else _probabilities(generator, places, shares)
     return Alignment(
@@ -89,6 +89,23 @@ def align(ranking: Sequence[str] | None, generator: GeneratorAttribution) -> Ali
         noise_probability=None if sure is None else sure.noise_distraction,
         unused=unused,
     )
+
+
+def align_terms(terms: Sequence[TermUse], query: GeneratorAttribution) -> Alignment:
+    """The same of the question's terms: how far what the answer needs of the question is what retrieval went by.
+
+    terms: as `term_uses` gives them; those that the generator never saw do not count. A term is named by its place,
+    `START:END`. Wasted retrieval: the term that raised the scores most is hardly needed by the answer; noise
+    distraction: the term that the answer needs most hardly raised them.
+
+    Raises: Unexplained as `align`, and where no term has a part in the scores. Source: RAG-E, §3.3.
+    """
+    parts = {f"{term.place[0]}:{term.place[1]}": term.retriever for term in terms if term.place is not None}
+    if not any(parts.values()):
+        raise Unexplained("no term of the question has a part in the scores of retrieval")
+    ranking = sorted(parts, key=lambda name: -parts[name])
+    names = tuple(f"{start}:{end}" for start, end in query.query_spans)
+    return align(ranking, replace(query, chunk_ids=names))
 
 
 def _is_unused(generator: GeneratorAttribution) -> bool:

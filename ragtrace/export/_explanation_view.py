@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final
 
-from ragtrace.analyze.alignment import ranking_of
+from ragtrace.analyze.alignment import align_terms, ranking_of
 from ragtrace.analyze.attribution import NO_MODEL
-from ragtrace.analyze.prompts import retrieval_queries
+from ragtrace.analyze.prompts import Unexplained, retrieval_queries
 from ragtrace.explanations import (
     RESOLUTION,
     Explanation,
@@ -21,6 +21,9 @@ from ragtrace.explanations import (
     MethodShares,
     Precision,
     RetrieverAttribution,
+    TermUse,
+    Use,
+    term_uses,
 )
 from ragtrace.safe_text import UNSAFE
 from ragtrace.types import Candidate, PackedChunk, RequestRecord, replace
@@ -40,6 +43,7 @@ __all__ = [
     "number",
     "precision",
     "precision_of",
+    "terms",
     "unit_of",
     "view",
     "visible",
@@ -403,6 +407,47 @@ def _bounded(probability: float) -> str:
     if probability >= _SURE:
         return "above 0.99"
     return "below 0.01" if probability <= 1 - _SURE else number(probability)
+
+
+_WENT_BY: Final[dict[Use, str]] = {
+    "both": "retriever and generator",
+    "retriever": "only the retriever",
+    "generator": "only the generator",
+}
+
+
+def terms(view: View) -> Iterator[tuple[str, str]]:
+    """By which terms of the question retriever and generator went, and how far they agree, as names and values; nothing
+    where one of them was not explained."""
+    query = view.explanation.query
+    found = term_uses(view.explanation, view.question, [visible(each) for each in retrieval_queries(view.record)])
+    if query is None or not found:
+        return
+    for use, name in _WENT_BY.items():
+        named = [term.text for term in found if term.used_by == use]
+        yield name, ", ".join(named) or "no term"
+    yield "agreement", _terms_agree(found, query)
+
+
+def _terms_agree(found: Sequence[TermUse], query: GeneratorAttribution) -> str:
+    try:
+        alignment = align_terms(found, query)
+    except Unexplained as reason:
+        return f"not known: {reason}"
+    place = main_p(alignment.ps) or 0
+    said = f"WARG {number(alignment.adjusted[place])} (0 the same order of terms, 1 a random one)"
+    for name, is_set in (("wasted", alignment.wasted_retrieval), ("noise", alignment.noise_distraction)):
+        said += "" if is_set is None else f"; {_TERM_FLAGS[name][is_set]}"
+    return said
+
+
+_TERM_FLAGS: Final = {
+    "wasted": ("the retriever's first term is needed", "the retriever's first term is hardly needed by the answer"),
+    "noise": (
+        "the answer's first term led to documents",
+        "the term that the answer needs most hardly led to documents",
+    ),
+}
 
 
 def advice(view: View) -> str | None:

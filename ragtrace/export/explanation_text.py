@@ -43,6 +43,7 @@ from ragtrace.export._explanation_view import (
     number,
     precision,
     precision_of,
+    terms,
     unit_of,
     view,
 )
@@ -197,6 +198,10 @@ def _query(query: GeneratorAttribution, shown: View) -> Iterator[RenderableType]
         error = query.share_errors[place] if place < len(query.share_errors) else None
         parts.append(f"{shown.question[start:end]} {measured(query.shares[place], error, digits)}")
     yield Text(", ".join(parts), style=_FAINT)
+    lines = [(name, Text(value)) for name, value in terms(shown)]
+    if lines:
+        yield Text("terms that went into the search, and into the answer", style=_HEAD)
+        yield labeled(*lines)
 
 
 def _retrieved(shown: View) -> Iterator[RenderableType]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ragtrace.alignment import warg, warg_adjusted, warg_chance, warg_floor
-from ragtrace.analyze.alignment import align, ranking_of
+from ragtrace.analyze.alignment import align, align_terms, ranking_of
 from ragtrace.analyze.prompts import Unexplained
-from ragtrace.explanations import GeneratorAttribution
+from ragtrace.explanations import GeneratorAttribution, TermUse
 from ragtrace.types import RankMove, RerankRun, replace
 from tests.analyze.examples import RETRIEVE, packed, request
 
@@ -118,3 +118,36 @@ def test_shares_that_a_model_cannot_tell_apart_tie() -> None:
     apart = GeneratorAttribution(chunk_ids=ranking, shares=(2.0 - 1e-3, 0.2, 0.1, 0.0, 2.0), share_covariance=certain)
     assert align(ranking, apart).noise_distraction
     assert align(ranking, apart).noise_probability == 1.0
+
+
+def _words(*shares: float) -> GeneratorAttribution:
+    spans = tuple((at, at + 1) for at in range(len(shares)))
+    covariance = tuple(tuple(1e-6 * (i == j) for j in range(len(shares))) for i in range(len(shares)))
+    return GeneratorAttribution(
+        players="words", query_spans=spans, shares=shares, share_covariance=covariance, empty=0.0, full=sum(shares)
+    )
+
+
+def _terms(*parts: float) -> list[TermUse]:
+    return [TermUse(text="w", place=(at, at + 1), retriever=part) for at, part in enumerate(parts)]
+
+
+def test_terms_are_aligned_as_documents_are() -> None:
+    """WARG and both flags compare the order of retrieval's terms with that of the answer's."""
+    found = align_terms([*_terms(0.4, 0.3, 0.2, 0.1), TermUse(text="else", retriever=0.9)], _words(0.1, 0.2, 0.3, 0.4))
+    documents = align(list("abcd"), GeneratorAttribution(chunk_ids=tuple("abcd"), shares=(0.1, 0.2, 0.3, 0.4)))
+    assert found.retriever == ("0:1", "1:2", "2:3", "3:4")
+    assert found.generator == found.retriever[::-1]
+    assert (found.warg, found.adjusted, found.spearman) == (documents.warg, documents.adjusted, documents.spearman)
+    assert (found.wasted_retrieval, found.noise_distraction) == (True, True)
+    assert found.wasted_probability == pytest.approx(1.0)
+    same = align_terms(_terms(0.4, 0.3, 0.2, 0.1), _words(0.4, 0.3, 0.2, 0.1))
+    assert (same.wasted_retrieval, same.noise_distraction, same.adjusted[-1]) == (False, False, 0.0)
+
+
+def test_terms_without_an_order() -> None:
+    """Of scores to which no term adds, and of an answer that needs all alike, nothing is said."""
+    with pytest.raises(Unexplained, match="no term of the question"):
+        align_terms(_terms(0.0, 0.0), _words(0.1, 0.2))
+    with pytest.raises(Unexplained, match="all words have the same share"):
+        align_terms(_terms(0.5, 0.1), _words(0.2, 0.2))
