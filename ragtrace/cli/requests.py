@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -12,7 +12,7 @@ import typer
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, print_json, print_table, progress
 from ragtrace.config import variable
 from ragtrace.errors import ConfigurationError
-from ragtrace.times import shown_time
+from ragtrace.times import parse_time, shown_time
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,14 +22,20 @@ if TYPE_CHECKING:
     from ragtrace.attribution import Method
     from ragtrace.explanations import Explanation, GeneratorAttribution
     from ragtrace.probe import Answers, Probe
-    from ragtrace.store import JobRow, RequestRow, Store
+    from ragtrace.store import JobRow, Listing, RequestRow, Store
     from ragtrace.types import Claim, ProbedChunk, RequestRecord
 
 __all__ = ["explain", "probe", "show"]
 
+_SCAN: Final = 20_000  # requests that are looked at in one query
 _WIDE: Final = 120  # columns of a terminal, from which on all is shown
 _ATTENTION: Final = "attention"
 _COLUMNS: Final = ("request", "started", "service", "segment", "verdict", "stages sound", "owner")
+
+
+def _only(name: str, metavar: str, which: str) -> Any:
+    """The option of a filter of the list."""
+    return typer.Option(name, metavar=metavar, help=f"Without an id: only requests {which}.", show_default=False)
 
 
 def show(
@@ -41,6 +47,25 @@ def show(
     ] = None,
     segment: Annotated[
         str | None, typer.Option("--segment", help="Without an id: only requests of this segment.")
+    ] = None,
+    stage: Annotated[str | None, _only("--stage", "STAGE", "that broke first at this stage")] = None,
+    verdict: Annotated[str | None, _only("--verdict", "VERDICT", "with this verdict, such as recall_failure")] = None,
+    doubt: Annotated[str | None, _only("--doubt", "STATE", "in which a stage is suspected or not_known")] = None,
+    reason: Annotated[
+        str | None, _only("--reason", "REASON", "with this reason for what is not judged, such as low_match")
+    ] = None,
+    rollout: Annotated[
+        str | None, _only("--rollout", "COMPONENT=VERSION", "whose break is suspected to come from this release")
+    ] = None,
+    version: Annotated[str | None, _only("--with-version", "COMPONENT=VERSION", "that ran with this version")] = None,
+    flag: Annotated[str | None, _only("--flag", "FLAG", "with this flag")] = None,
+    session: Annotated[str | None, _only("--session", "ID", "of this session")] = None,
+    status: Annotated[str | None, _only("--status", "STATUS", "that ended so, ok or error")] = None,
+    since: Annotated[str | None, _only("--since", "TIME", "that began then or later, such as 2h ago")] = None,
+    until: Annotated[str | None, _only("--until", "TIME", "that began before")] = None,
+    labeled: Annotated[
+        bool | None,
+        typer.Option("--labeled/--unlabeled", help="Without an id: only requests that are labeled, or are not."),
     ] = None,
     limit: Annotated[
         int, typer.Option("--limit", min=1, help="Without an id: the most requests to show, newest first.")
@@ -54,13 +79,32 @@ def show(
     """
     from ragtrace.analyze.services import judgeability
     from ragtrace.cli.terminal import existing
-    from ragtrace.store import Store
+    from ragtrace.store import Listing, Store
 
+    _check_choices(stage=stage, verdict=verdict, doubt=doubt, reason=reason, status=status)
+    wanted = Listing(
+        service=service,
+        segment=segment,
+        session_id=session,
+        since=None if since is None else parse_time("--since", since),
+        until=None if until is None else parse_time("--until", until),
+        stage=stage,
+        verdict=verdict,
+        doubt=doubt,
+        reason=reason,
+        rollout=rollout,
+        version=version,
+        flag=flag,
+        status=status,
+        is_labeled=labeled,
+    )
+    if request_id is not None and wanted != Listing():
+        raise ConfigurationError("one request was named, and a filter is for a list; leave one of them out")
     with Store.open(existing(store)) as opened:
         if request_id is not None:
             _show(opened, request_id, as_json)
             return
-        found = opened.find_requests(service=service, segment=segment, limit=limit)
+        found = _listed(opened, wanted, limit)
         if as_json:
             print_json([asdict(row) for row in found])
         elif not found:
@@ -71,6 +115,36 @@ def show(
                 console().print()
                 for part in _judgeable(judgeability(opened, name)):
                     console().print(part)
+
+
+def _check_choices(**given: str | None) -> None:
+    """Raises: ConfigurationError for a word that no request has."""
+    from ragtrace.registry.wording import REASONS, VERDICTS
+    from ragtrace.store.tables import STAGE_NAMES
+
+    known: dict[str, Iterable[str]] = {
+        "stage": STAGE_NAMES,
+        "verdict": VERDICTS,
+        "doubt": ("suspected", "not_known"),
+        "reason": REASONS,
+        "status": ("ok", "error"),
+    }
+    for name, value in given.items():
+        if value is not None and value not in known[name]:
+            raise ConfigurationError.of(f"--{name}", value, ", ".join(known[name]))
+
+
+def _listed(store: Store, wanted: Listing, limit: int) -> list[RequestRow]:
+    """The newest requests that match, however far back they are."""
+    found: list[RequestRow] = []
+    before = None
+    while len(found) < limit:
+        page = store.list_requests(wanted, before, limit=limit - len(found), scan=_SCAN)
+        found += page.rows
+        before = page.after
+        if before is None:
+            break
+    return found
 
 
 def _table(rows: Sequence[RequestRow], width: int) -> tuple[Sequence[str], list[Sequence[str]]]:
