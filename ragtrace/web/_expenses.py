@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import msgspec
 
 from ragtrace.store import Glance
+from ragtrace.types import TokenSource
 
 __all__ = ["ExpenseLine", "expense_lines"]
 
-_SOURCES: Final = {"reported": "as reported", "tokenizer": "by the tokenizer", "estimate": "estimated"}
+_SOURCES: Final[dict[TokenSource, str]] = {
+    "reported": "as reported",
+    "tokenizer": "by the tokenizer",
+    "estimate": "estimated",
+}
 _STAGES: Final = ("retrieve", "rerank", "pack", "generate")
 
 
@@ -32,51 +38,38 @@ class ExpenseLine:
     priced: int
 
 
-@dataclass(slots=True)
-class _Sums:
-    micros: list[tuple[float, float]] = field(default_factory=list)  # with weights
-    read: list[tuple[float, float]] = field(default_factory=list)
-    written: list[tuple[float, float]] = field(default_factory=list)
-    cost: list[tuple[float, float]] = field(default_factory=list)
-    sources: Counter[str] = field(default_factory=Counter)
+_Taken: TypeAlias = tuple[int, int | None, int | None, TokenSource | None, float | None]
+_READ: Final = msgspec.json.Decoder(dict[str, _Taken])
 
 
 def expense_lines(glances: Iterable[Glance]) -> Iterator[ExpenseLine]:
     """A line for each stage that ran, weighted to be of the traffic."""
-    sums: dict[str, _Sums] = {}
+    by_stage: dict[str, list[tuple[float, _Taken]]] = {stage: [] for stage in _STAGES}
     for glance in glances:
         if glance.expenses:
             weight = 1.0 / glance.head_probability if glance.head_probability else 1.0
-            for stage, taken in json.loads(glance.expenses).items():
-                _add(sums.setdefault(stage, _Sums()), taken, weight)
-    for stage in _STAGES:
-        if stage in sums:
-            yield _line(stage, sums[stage])
+            for stage, taken in _READ.decode(glance.expenses).items():
+                by_stage[stage].append((weight, taken))
+    return (_line(stage, taken) for stage, taken in by_stage.items() if taken)
 
 
-def _add(sums: _Sums, taken: Sequence[Any], weight: float) -> None:
-    micros, read, written, counted, cost = taken
-    for values, value in ((sums.micros, micros), (sums.read, read), (sums.written, written), (sums.cost, cost)):
-        if value is not None:
-            values.append((value, weight))
-    if counted is not None:
-        sums.sources[counted] += 1
-
-
-def _line(stage: str, sums: _Sums) -> ExpenseLine:
-    whole = sums.sources.total()
-    known = sums.sources.most_common()
+def _line(stage: str, taken: Sequence[tuple[float, _Taken]]) -> ExpenseLine:
+    sources = Counter(one[3] for _, one in taken if one[3] is not None)
+    known = sources.most_common()
+    whole = sources.total()
     told = (_SOURCES[name] if count == whole else f"{_SOURCES[name]} {count / whole:.0%}" for name, count in known)
+    micros = [(one[0], weight) for weight, one in taken]
+    cost = [(one[4], weight) for weight, one in taken if one[4] is not None]
     return ExpenseLine(
         stage=stage,
-        requests=len(sums.micros),
-        median_ms=_quantile(sums.micros, 0.5) / 1_000,
-        slow_ms=_quantile(sums.micros, 0.95) / 1_000,
-        read=_mean(sums.read),
-        written=_mean(sums.written),
+        requests=len(taken),
+        median_ms=_quantile(micros, 0.5) / 1_000,
+        slow_ms=_quantile(micros, 0.95) / 1_000,
+        read=_mean([(one[1], weight) for weight, one in taken if one[1] is not None]),
+        written=_mean([(one[2], weight) for weight, one in taken if one[2] is not None]),
         counted=", ".join(told),
-        cost=_mean(sums.cost),
-        priced=len(sums.cost),
+        cost=_mean(cost),
+        priced=len(cost),
     )
 
 

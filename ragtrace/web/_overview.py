@@ -8,7 +8,7 @@ be those of the traffic, and each slice counts by its own requests.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -149,7 +149,7 @@ def service_lines(store: Store, services: Sequence[str], tenant: str | None) -> 
             continue
         edges = _edges(*around, WINDOWS["24h"], _FEW_SLICES)
         found = store.slices(Listing(service=service, tenant_id=tenant), edges, _FEW_EACH)
-        whole = _whole(_tallied(found))
+        whole = _whole(_by_slice(found))
         cells = tuple((stage, whole[place].share()) for place, stage in enumerate(STAGE_NAMES))
         link = f"/?{urlencode({'service': service})}"
         lines.append(ServiceLine(service, around[1], sum(map(len, found)), cells, link))
@@ -159,7 +159,7 @@ def service_lines(store: Store, services: Sequence[str], tenant: str | None) -> 
 def _whole(tallies: _Tallies) -> list[Tally]:
     """By stage."""
     found = [Tally() for _ in STAGE_NAMES]
-    for (_, _, place), tally in tallies.items():
+    for (_, place), tally in tallies.items():
         found[place].unite(tally)
     return found
 
@@ -175,8 +175,8 @@ def overview(store: Store, service: str, window: str, viewer: Viewer) -> Overvie
     slices = store.slices(Listing(service=service, tenant_id=tenant), edges, _EACH)
     every = [one for each in slices for one in each]
     known = [one for one in every if any(one.states)]
-    tallies = _tallied(slices)
-    whole = _whole(tallies)
+    by_slice = _by_slice(slices)
+    whole = _whole(by_slice)
     marks = _releases(store.releases(service) if viewer.owns(service) else (), edges[0], edges[-1])
     link = _linker(service, edges[0], edges[-1])
     breaks = tuple(_breaks(known, marks, link))
@@ -190,9 +190,9 @@ def overview(store: Store, service: str, window: str, viewer: Viewer) -> Overvie
         conclusion=_conclusion(stages, breaks, len(known)),
         stages=stages,
         breaks=breaks,
-        segments=tuple(_segments(tallies, whole, link)),
+        segments=tuple(_segments(_tallied((one.segment, one) for one in every), whole, link)),
         releases=tuple(_told(marks, breaks)),
-        trend=_trend(_together(tallies, 0), edges, marks, stages, link) if known else None,
+        trend=_trend(by_slice, edges, marks, stages, link) if known else None,
         expenses=tuple(expense_lines(every)),
         calibration=promise(store, service) if viewer.owns(service) else None,
     )
@@ -230,13 +230,13 @@ class Tally:
         self.weights = dict.fromkeys(_LABELS, 0.0)
         self.counts = dict.fromkeys(_LABELS, 0)
 
-    def add(self, weight: float, state: str) -> None:
-        """One request."""
-        self.whole += weight
-        self.squares += weight * weight
-        self.of += 1
-        self.weights[state] += weight
-        self.counts[state] += 1
+    def add(self, weight: float, state: str, times: int) -> None:
+        """So many requests of one weight."""
+        self.whole += weight * times
+        self.squares += weight * weight * times
+        self.of += times
+        self.weights[state] += weight * times
+        self.counts[state] += times
 
     def unite(self, other: Tally, sign: int = 1) -> Tally:
         """Add the requests of another tally; with -1 take them away."""
@@ -261,35 +261,31 @@ def _share(whole: float, squares: float, of: int, part: float, count: int) -> Sh
     return Share(share, low, high, count, of)
 
 
-_Tallies = dict[tuple[int, str, int], Tally]
+_Tallies = dict[tuple[object, int], Tally]
+"""By slice or by segment, and stage (its place in the path)."""
 
 
-def _tallied(slices: Sequence[Sequence[Glance]]) -> _Tallies:
-    """By slice, segment and stage (its place in the path)."""
+def _tallied(keyed: Iterable[tuple[object, Glance]]) -> _Tallies:
+    """The states of requests under their keys. Most requests are alike, and are counted together."""
     found: _Tallies = {}
-    for number, ones in enumerate(slices):
-        for one in ones:
-            weight = _weight(one)
-            for place, state in enumerate(one.states):
-                if state is not None:
-                    key = (number, one.segment, place)
-                    tally = found.get(key)
-                    if tally is None:
-                        tally = found[key] = Tally()
-                    tally.add(weight, state)
+    alike = Counter((key, one.states, one.head_probability) for key, one in keyed)
+    for (key, states, probability), count in alike.items():
+        weight = _weight(probability)
+        for place, state in enumerate(states):
+            if state is not None:
+                tally = found.get((key, place))
+                if tally is None:
+                    tally = found[key, place] = Tally()
+                tally.add(weight, state, count)
     return found
 
 
-def _together(tallies: _Tallies, axis: int) -> dict[tuple[object, int], Tally]:
-    """The tallies by one axis (0 slice, 1 segment) and stage."""
-    found: dict[tuple[object, int], Tally] = {}
-    for key, tally in tallies.items():
-        found.setdefault((key[axis], key[2]), Tally()).unite(tally)
-    return found
+def _by_slice(slices: Sequence[Sequence[Glance]]) -> _Tallies:
+    return _tallied((number, one) for number, ones in enumerate(slices) for one in ones)
 
 
-def _weight(one: Glance) -> float:
-    return 1.0 / one.head_probability if one.head_probability else 1.0
+def _weight(probability: float) -> float:
+    return 1.0 / probability if probability else 1.0
 
 
 def _share_among(ones: Iterable[Glance], ids: Container[str]) -> Share | None:
@@ -297,7 +293,7 @@ def _share_among(ones: Iterable[Glance], ids: Container[str]) -> Share | None:
     whole = squares = part = 0.0
     count = of = 0
     for one in ones:
-        weight = _weight(one)
+        weight = _weight(one.head_probability)
         whole, squares, of = whole + weight, squares + weight * weight, of + 1
         if one.request_id in ids:
             part, count = part + weight, count + 1
@@ -387,11 +383,10 @@ def _breaks(known: Sequence[Glance], marks: Sequence[_Mark], link: _Link) -> Ite
             )
 
 
-def _segments(tallies: _Tallies, whole: Sequence[Tally], link: _Link) -> Iterator[SegmentLine]:
+def _segments(by_segment: _Tallies, whole: Sequence[Tally], link: _Link) -> Iterator[SegmentLine]:
     """Each segment beside all others, those first that differ most."""
-    by_segment = _together(tallies, 1)
     lines = []
-    for segment in sorted({key[1] for key in tallies}):
+    for segment in sorted({str(key) for key, _ in by_segment}):
         cells: list[tuple[Stage, Share | None, str]] = []
         excess, requests = 0.0, 0
         for place, stage in enumerate(STAGE_NAMES):
@@ -411,7 +406,7 @@ def _segments(tallies: _Tallies, whole: Sequence[Tally], link: _Link) -> Iterato
 
 
 def _trend(
-    by_slice: Mapping[tuple[object, int], Tally],
+    by_slice: _Tallies,
     edges: Sequence[int],
     marks: Sequence[_Mark],
     stages: Sequence[StageLine],

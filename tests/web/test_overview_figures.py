@@ -1,0 +1,45 @@
+"""The overview's arithmetic: shares and expenses that are weighted to be of the traffic."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrace.store import Glance
+from ragtrace.web._expenses import expense_lines
+from ragtrace.web._overview import _tallied
+
+SOUND, BROKEN = ("sound", None, "sound", None), ("sound", None, "broken", None)
+
+
+def glance(states: tuple[str | None, ...], probability: float, expenses: str | None = None) -> Glance:
+    """A request that was kept with this probability."""
+    found = ("r", "s", 1, probability, "no_break_found", None, None, None, expenses, states, (None,) * 4)
+    return Glance._make(found)
+
+
+def test_requests_that_are_alike_are_counted_as_each_for_itself() -> None:
+    """A broken one in ten of a rate of 1, and one of a rate of 0.1, which stands for ten."""
+    ones = [*[glance(SOUND, 1.0)] * 9, glance(BROKEN, 1.0), glance(BROKEN, 0.1)]
+    tallies = _tallied(("all", one) for one in ones)
+    assert sorted(tallies) == [("all", 0), ("all", 2)]
+    share = tallies["all", 2].share()
+    assert share is not None
+    assert share.value == pytest.approx(11 / 20)
+    assert (share.count, share.of) == (2, 11)
+    assert tallies["all", 2].squares == pytest.approx(110)
+    whole = tallies["all", 0].share()
+    assert whole is not None
+    assert whole.value == 0.0
+
+
+def test_expenses_are_means_of_the_traffic_and_say_who_counted() -> None:
+    """A request at a rate of 0.5 counts twice; one that is not priced is no zero."""
+    first = glance(SOUND, 1.0, '{"generate":[1000,10,null,"reported",0.5]}')
+    second = glance(SOUND, 0.5, '{"generate":[4000,40,null,"estimate",null],"pack":[7,null,9,"estimate",null]}')
+    pack, made = expense_lines([first, second, glance(SOUND, 1.0)])
+    assert (pack.stage, pack.written, pack.cost, pack.counted) == ("pack", 9.0, None, "estimated")
+    assert (made.requests, made.median_ms, made.slow_ms) == (2, 4.0, 4.0)
+    assert made.read == pytest.approx(30)
+    assert made.written is None
+    assert (made.cost, made.priced) == (0.5, 1)
+    assert made.counted == "as reported 50%, estimated 50%"
