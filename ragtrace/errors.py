@@ -13,7 +13,6 @@ RagtraceError
 │   └── NotJudged           a judge could not judge: its budget, its server, or an answer that is none
 ├── ProbeError              a probe of the index fails, or returns what cannot be read
 ├── WorkerError             workers that cannot start, or end again and again
-├── PrometheusError         a Prometheus that cannot be reached, refuses, or answers what cannot be read
 └── StoreError              the database or the spool
     ├── StoreUnavailable    cannot be opened or reached: try again, or mend the path or the server
     ├── CorruptStore        the file is no database, or a damaged one
@@ -39,7 +38,6 @@ __all__ = [
     "ModelError",
     "NotJudged",
     "ProbeError",
-    "PrometheusError",
     "RagtraceError",
     "RecordError",
     "RegistryError",
@@ -128,10 +126,6 @@ class ProbeError(RagtraceError):
 
 class WorkerError(RagtraceError):
     """Workers of the analyzer cannot start, or end again and again."""
-
-
-class PrometheusError(RagtraceError):
-    """A Prometheus server cannot be reached, refuses, or answers what cannot be read."""
 
 
 class StoreError(RagtraceError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
@@ -11,7 +10,6 @@ import typer
 
 from ragtrace.cli.terminal import console
 from ragtrace.errors import ConfigurationError
-from ragtrace.times import TIMES
 
 if TYPE_CHECKING:
     from ragtrace.alerts import Checked
@@ -84,66 +82,12 @@ def _report(*found: Checked) -> None:
         raise typer.Exit(1)
 
 
-dashboards = typer.Typer(help="The dashboards: JSON for Grafana, or one page without it.", no_args_is_help=True)
+dashboards = typer.Typer(help="The dashboards: JSON for Grafana.", no_args_is_help=True)
 
 TraceUrl = Annotated[
     str | None,
     typer.Option("--trace-url", metavar="URL", help="URL of a trace in your tracing tool; the trace's id is appended."),
 ]
-
-
-@dashboards.command("preview")
-def preview_dashboards(
-    prometheus: Annotated[str, typer.Option("--prometheus", metavar="URL", help="The Prometheus server.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The HTML file to write.")] = Path(
-        "ragtrace-dashboards.html"
-    ),
-    since: Annotated[str, typer.Option("--since", metavar="TIME", help=f"From when on: {TIMES}.")] = "6h",
-    until: Annotated[str, typer.Option("--until", metavar="TIME", help=f"Until when: {TIMES}.")] = "now",
-    service: Annotated[str | None, typer.Option("--service", help="Only this service.")] = None,
-    segment: Annotated[str | None, typer.Option("--segment", help="Only this segment.")] = None,
-    stratum: Annotated[str, typer.Option("--stratum", help="random, flagged, or random|flagged.")] = "random",
-    trace_url: TraceUrl = None,
-) -> None:
-    """Draw every panel from a live Prometheus into one HTML file that needs nothing else."""
-    from ragtrace.dashboards.preview import preview as draw
-    from ragtrace.dashboards.prometheus import PreviewScope, Prometheus
-    from ragtrace.dashboards.promql import ANY, TRACE_URL
-    from ragtrace.errors import ConfigurationError
-    from ragtrace.registry.instruments import BUILD_INFO
-
-    if not set(stratum.split("|")) <= {"random", "flagged"}:
-        raise ConfigurationError.of("--stratum", stratum, "random, flagged, or random|flagged")
-    start, end = _times(since, until)
-    server = Prometheus(prometheus)
-    span = PreviewScope(
-        start,
-        end,
-        scrape=server.scrape_interval(BUILD_INFO.name),
-        service=re.escape(service) if service else ANY,
-        segment=re.escape(segment) if segment else ANY,
-        stratum=stratum,
-    )
-    page = draw(server, span, trace_url=trace_url or TRACE_URL)
-    try:
-        out.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"cannot write {out}: {error}; give another --out") from error
-    console().print(f"wrote {out}; open it in a browser")
-
-
-def _times(since: str, until: str) -> tuple[float, float]:
-    """Both ends in seconds since the epoch. Raises: ConfigurationError."""
-    import time
-
-    from ragtrace.errors import ConfigurationError
-    from ragtrace.times import parse_time
-
-    now = time.time_ns()
-    start, end = (parse_time(name, text, now) / 1e9 for name, text in (("--since", since), ("--until", until)))
-    if start >= end:
-        raise ConfigurationError.of("--since", since, f"a time before --until ({until})")
-    return start, end
 
 
 @dashboards.command("render")

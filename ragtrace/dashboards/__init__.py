@@ -1,4 +1,4 @@
-"""The dashboards: what their panels ask, their JSON for Grafana, and a preview of them without it."""
+"""The dashboards: what their panels ask, and their JSON for Grafana."""
 
 from __future__ import annotations
 

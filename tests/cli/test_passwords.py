@@ -14,7 +14,6 @@ from ragtrace import config
 from ragtrace.analyze.executors._work import Work
 from ragtrace.analyze.worker import run as analyze
 from ragtrace.cli import app
-from ragtrace.dashboards.prometheus import Prometheus
 from ragtrace.engines.model_names import load_generator
 from ragtrace.errors import ConfigurationError, RagtraceError
 from ragtrace.export import exposition
@@ -85,10 +84,6 @@ def opened(make: Callable[[str], Any], url: str) -> str:
         return words(error)
 
 
-def _prometheus(url: str) -> list[Any]:
-    return Prometheus(url).query("up", 0.0)
-
-
 def _generator(prefix: str) -> Callable[[str], Any]:
     def make(url: str) -> Any:
         model = load_generator(f"{prefix}{url}/v1#name")
@@ -113,11 +108,11 @@ def _otlp(url: str) -> Any:
 @pytest.mark.parametrize("url", SERVERS)
 @pytest.mark.parametrize(
     "make",
-    [_prometheus, _generator("chat:"), _generator(""), _remote_write, OtlpTarget, _otlp, Forward],
-    ids=["prometheus", "chat", "generator", "remote write", "otlp", "otlp over gRPC", "forward"],
+    [_generator("chat:"), _generator(""), _remote_write, OtlpTarget, _otlp, Forward],
+    ids=["chat", "generator", "remote write", "otlp", "otlp over gRPC", "forward"],
 )
 def test_a_servers_password(make: Callable[[str], Any], url: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Nor that of a model's server, of Prometheus, or of a receiver of metrics or reports."""
+    """Nor that of a model's server, or of a receiver of metrics or reports."""
     caplog.set_level(logging.DEBUG)
     assert SECRET not in f"{opened(make, url)} {caplog.text}"
 

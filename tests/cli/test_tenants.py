@@ -27,12 +27,10 @@ from typer.testing import CliRunner
 from ragtrace import config
 from ragtrace.analyze.worker import run as analyze
 from ragtrace.cli import app
-from ragtrace.dashboards.prometheus import Prometheus
 from ragtrace.export import exposition
 from ragtrace.receive._assembly import Assembler
 from ragtrace.receive._otlp import parse_json, split
 from ragtrace.record import conventions as names
-from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.store import GateRun, PageJudgment, ServiceCalibration, SpanPart, Store
 from ragtrace.store.tables import metadata
 from ragtrace.triage import Window
@@ -40,6 +38,8 @@ from ragtrace.triage.labels import draw_labels, read_labels
 from ragtrace.triage.service import Receiver
 from ragtrace.types import Fault, GenerateRun, Generation, Gold, RequestRecord, SourceReport, encode_record
 from tests.analyze.alignment_report.explained import explain, request
+from tests.dashboards.asked import panels
+from tests.dashboards.prometheus_client import PreviewScope
 from tests.live.test_hostile_tenant import ANSWER, trace
 from tests.triage.test_receiver import post, reports, until
 
@@ -99,7 +99,6 @@ BY_SERVICE: dict[str, list[tuple[str, ...]]] = {
     "source list": [(*OF, "--json")],
     "source forget": [("wiki", *OF)],
     "grade report": [],  # it asks a model; it reads as `exposure report` does
-    "dashboards preview": [],  # it asks Prometheus: a test of its own
     "citing forget": [(SERVICE,)],
     "totals forget": [(*OF, "--yes", "--json")],
     "gold import": [("golds.jsonl", *OF)],
@@ -298,20 +297,11 @@ def test_a_command_of_one_service(
     assert theirs[1][0] == theirs[1][1] != []
 
 
-def test_a_preview_of_one_service(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dashboards_of_one_service() -> None:
     """Each query of the dashboards that selects a service asks Prometheus for this one alone."""
-    asked = list[str]()
-
-    def get(self: Prometheus, path: str, **given: Any) -> Any:
-        if path == "label/__name__/values":
-            return [each.name + part for each in INSTRUMENTS.values() for part in ("", "_bucket", "_sum", "_count")]
-        asked.extend([given["query"]] * ("query" in given))
-        return [] if path == "query_exemplars" else {"result": []}
-
-    monkeypatch.setattr(Prometheus, "_get", get)
-    result = CliRunner().invoke(app, ["dashboards", "preview", "--prometheus", "http://127.0.0.1:9", *OF])
-    assert result.exit_code == 0, result.output
-    matched = [each for query in asked for each in matchers(promql.parse(query)) if each.name == "service"]
+    scope = PreviewScope(0, 600, service=re.escape(SERVICE))
+    queries = [scope.filled(target.expr, panel) for _, panel in panels() for target in panel.targets]
+    matched = [each for query in queries for each in matchers(promql.parse(query)) if each.name == "service"]
     assert len(matched) > 50
     assert all(re.fullmatch(each.value, SERVICE) and not re.fullmatch(each.value, THEIRS) for each in matched)
 

@@ -16,7 +16,6 @@
     drawn: document.documentElement.dataset.drawn ?? "no",
     panels: cards.length,
     width: innerWidth,
-    findings: [...document.querySelectorAll(".findings li")].map((node) => node.textContent),
     wider: document.documentElement.scrollWidth - innerWidth,
     undrawn: cards.filter((card) => !card.querySelector("canvas, .stat, td, pre, .empty svg")).map(title),
     empty: cards.filter((card) => card.querySelector(".empty")).map((card) => [title(card), card.querySelector(".empty").textContent]),

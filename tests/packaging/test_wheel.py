@@ -37,7 +37,6 @@ def test_wheel_holds_the_package_and_the_shared_folders_and_nothing_else(built: 
         "WHEEL",
         "entry_points.txt",
         "licenses/LICENSE",
-        "licenses/ragtrace/dashboards/page/uplot/LICENSE",
     }
 
 

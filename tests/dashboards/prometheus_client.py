@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from ragtrace.config import http_address
 from ragtrace.dashboards._panels import Panel
 from ragtrace.dashboards.promql import ANY
-from ragtrace.errors import ConfigurationError, PrometheusError
+from ragtrace.errors import ConfigurationError
 from ragtrace.http_client import HttpClient, NoAnswer
 
 __all__ = ["Exemplar", "PreviewScope", "Prometheus", "Series", "seconds_of"]
@@ -36,6 +36,10 @@ def seconds_of(duration: str) -> float:
     if not seconds or "".join(map("".join, parts)) != duration:
         raise ConfigurationError.of("duration", duration, "one like 6h, 90s or 1h30m")
     return float(seconds)
+
+
+class PrometheusError(Exception):
+    """A server that cannot be reached, refuses, or answers what cannot be read."""
 
 
 class PreviewScope(NamedTuple):

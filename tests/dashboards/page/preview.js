@@ -300,9 +300,7 @@
     traces(panel, holder);
   }
 
-  const list = make("ul", { className: "findings" });
-  for (const { text, good } of data.findings) list.append(make("li", { className: good === null ? "" : good ? "green" : "red" }, good === null ? "" : good ? "✓ " : "✕ ", ...prose(text)));
-  document.body.append(make("header", {}, make("h1", {}, "ragtrace"), make("p", { className: "faint" }, data.about), list));
+  document.body.append(make("header", {}, make("h1", {}, "ragtrace"), make("p", { className: "faint" }, data.about)));
   document.body.append(make("nav", { "aria-label": "dashboards" }, make("div", {}, ...data.dashboards.map((each) => make("a", { href: `#${each.uid}` }, each.title)))));
   const main = make("main");
   document.body.append(main);
