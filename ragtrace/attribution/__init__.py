@@ -4,6 +4,7 @@ Everything here is arithmetic on functions that somebody else provides; no model
 """
 
 from ragtrace.attribution._faithfulness import Curves, Estimate, aipc, aipc_difference, perturbation_curves
+from ragtrace.attribution._owen import OwenValues, PartitionTree, balanced_tree, owen_values
 from ragtrace.attribution._surrogate import SparseSurrogate, sparse_surrogate
 from ragtrace.attribution.game import CoalitionLog, Game
 from ragtrace.attribution.integrated_gradients import (
@@ -26,6 +27,8 @@ __all__ = [
     "Game",
     "LeftOut",
     "Method",
+    "OwenValues",
+    "PartitionTree",
     "Rule",
     "ShapleyValues",
     "Span",
@@ -34,6 +37,7 @@ __all__ = [
     "WeightedSpan",
     "aipc",
     "aipc_difference",
+    "balanced_tree",
     "default_budget",
     "gradient",
     "gradient_times_input",
@@ -42,6 +46,7 @@ __all__ = [
     "known_values",
     "leave_one_out",
     "merged_into_words",
+    "owen_values",
     "perturbation_curves",
     "score_drops",
     "shapley_values",

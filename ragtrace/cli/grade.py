@@ -11,12 +11,15 @@ from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, prin
 from ragtrace.cli.triage import ServiceOption, SinceOption, UntilOption
 
 if TYPE_CHECKING:
+    from ragtrace.analyze.grade_attribution import GradeAttribution
     from ragtrace.analyze.retrieval_grading import GradeReport, RequestGrades
     from ragtrace.coverage.verifier import RelevanceJudge
     from ragtrace.grading import ActionOutcome, GradeThresholds
+    from ragtrace.types import RequestRecord
 
 __all__ = ["app"]
 
+_WORDS = 12  # of a side that are shown, the strongest
 _STRIP = 300  # characters of a strip that are shown
 
 app = typer.Typer(
@@ -44,6 +47,12 @@ def request(
     judge: JudgeOption = None,
     upper: UpperOption = 0.59,
     lower: LowerOption = -0.99,
+    why: Annotated[
+        str | None,
+        typer.Option(
+            "--why", metavar="CHUNK_ID", help="Say which words give this chunk its grade.", show_default=False
+        ),
+    ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -57,7 +66,10 @@ def request(
     thresholds = GradeThresholds(upper, lower)
     with Store.open(existing(store)) as opened:
         record = find_record(opened, request_id)
-        found = grade_request(record, _relevance(judge), thresholds)
+    if why is not None:
+        _explain(record, _relevance(judge), why, as_json=as_json)
+        return
+    found = grade_request(record, _relevance(judge), thresholds)
     if as_json:
         print_json(to_builtins(found))
     else:
@@ -113,6 +125,43 @@ def report(
         print_json(to_builtins(found))
     else:
         _print_report(found)
+
+
+def _explain(record: RequestRecord, judge: RelevanceJudge, chunk_id: str, *, as_json: bool) -> None:
+    """The words behind the grade of one candidate. Raises: ConfigurationError where there is none with a text."""
+    from ragtrace.analyze.grade_attribution import explain_grade
+    from ragtrace.errors import ConfigurationError
+    from ragtrace.types import to_builtins
+
+    texts = {each.chunk_id: each.text for each in record.candidates if each.text}
+    if chunk_id not in texts:
+        raise ConfigurationError.of(
+            "--why", chunk_id, f"a candidate with a text: {', '.join(list(texts)[:9]) or 'none'}"
+        )
+    found = explain_grade(judge, record.query.original, texts[chunk_id] or "")
+    if as_json:
+        print_json(to_builtins(found))
+    else:
+        _print_attribution(found)
+
+
+def _print_attribution(found: GradeAttribution) -> None:
+    from rich.text import Text
+
+    out = console()
+    out.print(Text(f"grade {found.grade:+.2f} by {found.judge}; of two empty texts {found.empty:+.2f}"))
+    for side, words in (("question", found.question), ("document", found.document)):
+        out.print(Text(f"\n{side}  {sum(word.weight for word in words):+.2f} in all"))
+        strongest = sorted(words, key=lambda word: -abs(word.weight))[:_WORDS]
+        print_table(("word", "adds"), ((word.text, f"{word.weight:+.3f}") for word in strongest if word.weight))
+    for share, what in (
+        (found.shared, "of what speaks for it stands on words that question and document share"),
+        (found.missing, "of what speaks against it stands on words of the question that the document lacks"),
+    ):
+        if share is not None:
+            out.print(f"\n{100 * share:.0f}% {what}", highlight=False)
+    exact = "" if found.is_exact else "; parts that were not looked into share their worth evenly"
+    out.print(f"\n{found.evaluations:,} pairs were graded{exact}", highlight=False)
 
 
 def _relevance(given: list[str] | None) -> RelevanceJudge:

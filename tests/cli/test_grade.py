@@ -52,6 +52,18 @@ def test_one_request(url: str) -> None:
     assert "honey" not in shown
 
 
+def test_the_words_behind_a_grade(url: str) -> None:
+    """The word that the judge looks for, on the side of the document; of an unknown chunk those that are known."""
+    shown = run("request", "r0000", "--why", "c2", "--store", url)
+    assert "grade +0.80 by words; of two empty texts -1.00" in shown
+    assert next(line for line in shown.splitlines() if line.startswith("tariff")).split()[1] == "+1.798"
+    found = json.loads(run("request", "r0000", "--why", "c2", "--store", url, "--json"))
+    assert found["shared"] == pytest.approx(1.0)
+    assert found["completeness_delta"] < 1e-6
+    done = CliRunner().invoke(app, ["grade", "request", "r0000", "--why", "no", "--store", url])
+    assert "c1, c2" in str(done.exception)
+
+
 def test_a_window(url: str) -> None:
     """The confidently wrong kind is said in one line, and the fitted threshold as the option that takes it."""
     shown = run("report", *WINDOW, "--wanted", "0.5", "--store", url)
