@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragtrace.registry.instruments import BUDGETS, CANDIDATE_AGE, LABEL_FOLDS, REQUESTS
+from ragtrace.registry.instruments import BUDGETS, CANDIDATE_AGE, GRADED_ANSWERS, LABEL_FOLDS, REQUESTS
 from ragtrace.store import Delta, Finished, Store, histogram_deltas, label_budget, totals
 from ragtrace.store.label_budget import OTHER, TENANT, UNREPORTED
 from ragtrace.types import RequestRecord, SourceReport
@@ -237,3 +237,18 @@ def test_a_reported_source_counts_by_name_where_others_do_not(store: Store, coun
     found = ages(store)
     assert (found["shop", "w000"], found["shop", OTHER]) == (1.0, 2.0)
     assert len(found) == BUDGETS["source"] + 1
+
+
+def test_types_of_questions_count_by_name_up_to_their_budget(store: Store, count: Callable[..., None]) -> None:
+    """A host has as many query classes as it likes; those beyond the budget of their service count as `other`."""
+
+    def of(kind: str) -> tuple[Delta, ...]:
+        labels = (("service", "shop"), ("question_type", kind), ("action", "CORRECT"), ("result", "good"))
+        return (Delta(GRADED_ANSWERS.name, labels, 1.0),)
+
+    count(*(of(f"k{number:03}") for number in range(BUDGETS["question_type"] + 3)))
+    totals = [total for total in store.totals() if total.name == GRADED_ANSWERS.name]
+    found = {dict(total.labels)["question_type"]: total.value for total in totals}
+    assert len(found) == BUDGETS["question_type"] + 1
+    assert found[OTHER] == 3.0
+    assert folds(store)["question_type"] == 3.0
