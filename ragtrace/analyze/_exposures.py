@@ -118,10 +118,13 @@ def used_documents(analysis: Analysis | None, used_by: str) -> UsedDocuments | N
 
 
 def request_exposures(
-    record: RequestRecord, by: str, useful: Sequence[bool] | None, used: UsedDocuments | None
+    record: RequestRecord,
+    candidates: Sequence[Candidate],
+    by: str,
+    useful: Sequence[bool] | None,
+    used: UsedDocuments | None,
 ) -> dict[str, ProviderSums] | str:
-    """What one request adds to each provider; or why it counts nowhere."""
-    candidates = record.candidates
+    """What one request adds to each provider; or why it counts nowhere. candidates: those of the record."""
     if record.packing is None:
         return _NO_PROMPT
     packed = {chunk.chunk_id for chunk in record.packing.chunks} & {each.chunk_id for each in candidates}

@@ -75,11 +75,12 @@ def _exposed(record: RequestRecord, analysis: Analysis, labels: _Labels, by: str
     if not record.head_sampled:
         return
     weight = sampling_weight(record.head_probability)
-    useful = useful_documents(analysis, record.candidates)
+    candidates = record.candidates
+    useful = useful_documents(analysis, candidates)
     reference = "none" if useful is None else analysis.reference
     for used_by in _USED_BY:
         used = used_documents(analysis, used_by)
-        sums = request_exposures(record, by, useful, used)
+        sums = request_exposures(record, candidates, by, useful, used)
         if isinstance(sums, str):
             return
         for provider, one in sums.items():

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import erfc, sqrt
+from operator import attrgetter
 from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -67,6 +68,7 @@ _NOT_DRAWN: Final = (
 )
 _ROUNDED: Final = 1e-3  # of a log-probability that a host wrote down
 _SAME: Final = 1e-12  # shares that differ by rounding alone
+_GROUPS: Final = 4_000  # that are resampled at most
 _PAGE: Final = 50  # records at a time: they come with their texts
 
 _Floats = NDArray[np.float64]
@@ -165,6 +167,7 @@ class ExposureReport:
 
 
 _COLUMNS: Final = tuple(ProviderSums.__dataclass_fields__)
+_columns_of: Final = attrgetter(*_COLUMNS)
 
 
 @dataclass(slots=True)
@@ -172,20 +175,43 @@ class _Window:
     """The requests of one window: weights and sums."""
 
     weights: list[float] = field(default_factory=list)
-    rows: list[dict[str, ProviderSums]] = field(default_factory=list)
+    names: dict[str, int] = field(default_factory=dict)  # of providers, each with its number
+    rows: list[tuple[NDArray[np.intp], _Floats]] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     useful_by: Counter[str] = field(default_factory=Counter)
     used_requests: int = 0
     propensities: list[float | None] = field(default_factory=list)  # None: the ranking was not drawn
 
-    def table(self, providers: Sequence[str]) -> _Floats:
-        """`(requests, columns, providers)`, weighed."""
-        found = np.zeros((len(self.rows), len(_COLUMNS), len(providers)))
-        places = {provider: place for place, provider in enumerate(providers)}
-        for number, (weight, row) in enumerate(zip(self.weights, self.rows, strict=True)):
-            for provider, sums in row.items():
-                place = places.get(provider, places.get(OTHERS))
-                found[number, :, place] += [weight * getattr(sums, column) for column in _COLUMNS]
+    def add(self, weight: float, sums: dict[str, ProviderSums]) -> None:
+        """Keep one request: the numbers of its providers, and their sums, `(providers, columns)`."""
+        numbers = [self.names.setdefault(name, len(self.names)) for name in sums]
+        self.weights.append(weight)
+        self.rows.append((np.array(numbers), np.array([_columns_of(each) for each in sums.values()])))
+
+    def candidates(self) -> dict[str, float]:
+        """How many candidates each provider has."""
+        column, found = _COLUMNS.index("candidates"), np.zeros(len(self.names))
+        for numbers, sums in self.rows:
+            found[numbers] += sums[:, column]
+        return dict(zip(self.names, found.tolist(), strict=True))
+
+    def table(self, providers: Sequence[str], groups: int | None = None) -> _Floats:
+        """`(requests, columns, providers)`, weighed. groups: requests join so many groups, whose sums are the rows."""
+        size = len(self.rows) if groups is None else min(groups, len(self.rows))
+        found = np.zeros((size, len(_COLUMNS), len(providers)))
+        listed = {provider: place for place, provider in enumerate(providers)}
+        places = np.array([listed.get(name, listed.get(OTHERS, 0)) for name in self.names], dtype=np.intp)
+        for number, (weight, (numbers, sums)) in enumerate(zip(self.weights, self.rows, strict=True)):
+            np.add.at(found[number % size].T, places[numbers], weight * sums)
+        return found
+
+    def seen(self, providers: Sequence[str]) -> NDArray[np.intp]:
+        """How many requests have a candidate of each provider."""
+        listed = {provider: place for place, provider in enumerate(providers)}
+        places = np.array([listed.get(name, listed.get(OTHERS, 0)) for name in self.names], dtype=np.intp)
+        found = np.zeros(len(providers), dtype=np.intp)
+        for numbers, _ in self.rows:
+            found[np.unique(places[numbers])] += 1
         return found
 
 
@@ -242,7 +268,7 @@ def exposure_report(
     )
     if not now.rows:
         return report
-    draws = _Draws.of(now.table(providers), np.random.default_rng(seed))
+    draws = _Draws.of(now, providers, np.random.default_rng(seed))
     found = replace(
         report,
         providers=_providers(draws, providers),
@@ -256,7 +282,7 @@ def exposure_report(
         found = replace(found, other_alpha=_reweighted(now, providers, alpha))
     if earlier is None or not earlier.rows:
         return replace(found, before_requests=0) if earlier is not None else found
-    then = _Draws.of(earlier.table(providers), np.random.default_rng(seed + 1))
+    then = _Draws.of(earlier, providers, np.random.default_rng(seed + 1))
     return replace(
         found,
         before_requests=len(earlier.rows),
@@ -312,16 +338,16 @@ class _Reader:
     def _add(self, window: _Window, stored: _Stored, weight: float, alpha: float | None) -> None:
         """Count one request, or why it counts nowhere."""
         record, analysis = stored.record, stored.analysis
-        useful = useful_documents(analysis, record.candidates)
+        candidates = record.candidates
+        useful = useful_documents(analysis, candidates)
         used = used_documents(stored.explained if self.used_by == "shapley" else analysis, self.used_by)
-        sums = request_exposures(record, self.by, useful, used)
+        sums = request_exposures(record, candidates, self.by, useful, used)
         if isinstance(sums, str):
             window.left_out[sums] += 1
             return
         window.useful_by.update([analysis.reference] if analysis is not None and useful is not None else [])
         window.used_requests += used is not None
-        window.weights.append(weight)
-        window.rows.append(sums)
+        window.add(weight, sums)
         window.propensities.append(None if alpha is None else _propensity(record, alpha))
 
 
@@ -356,7 +382,7 @@ def _reweighted(window: _Window, names: Sequence[str], alpha: float) -> OtherAlp
     table = window.table(names)[known]  # weighed
     scale = len(known) / weights.sum()
     places = table[:, _COLUMNS.index("exposed")]
-    total = float(np.sum([sums.exposed * window.weights[at] for at in known for sums in window.rows[at].values()]))
+    total = float(table[:, _COLUMNS.index("exposed")].sum())
     found: dict[str, Reweighted] = {}
     for place, name in enumerate(names):
         found[name] = reweighted_mean(places[:, place] * scale, factors)
@@ -380,8 +406,7 @@ def _listed(windows: Sequence[_Window]) -> list[str]:
     """The providers, those with the most candidates first; beyond the twentieth they are joined."""
     counts: Counter[str] = Counter()
     for window in windows:
-        for row in window.rows:
-            counts.update({provider: sums.candidates for provider, sums in row.items()})
+        counts.update(window.candidates())
     names = [name for name, _ in sorted(counts.items(), key=lambda each: (-each[1], each[0]))]
     return names if len(names) <= _PROVIDERS else [*names[:_PROVIDERS], OTHERS]
 
@@ -396,14 +421,16 @@ class _Draws:
     size: int
 
     @classmethod
-    def of(cls, table: _Floats, chance: np.random.Generator) -> _Draws:
-        """Resample requests with replacement. table: of `_Window`."""
+    def of(cls, window: _Window, providers: Sequence[str], chance: np.random.Generator) -> _Draws:
+        """Resample requests with replacement; of very many, the random groups that they join (`_GROUPS`), whose sums
+        vary as much."""
+        table = window.table(providers, _GROUPS)
         size = len(table)
         counts = chance.multinomial(size, np.full(size, 1 / size), size=_DRAWS)
         flat = np.vstack([np.ones(size), counts]) @ table.reshape(size, -1)
         sums = flat.reshape(-1, *table.shape[1:])
-        seen = np.count_nonzero(table[:, _COLUMNS.index("candidates")], axis=0)
-        return cls({column: sums[:, place] for place, column in enumerate(_COLUMNS)}, seen, size)
+        columns = {column: sums[:, place] for place, column in enumerate(_COLUMNS)}
+        return cls(columns, window.seen(providers), len(window.rows))
 
     def part(self, column: str, of: str | None = None) -> _Floats:
         """A provider's part of what all providers have in a column."""

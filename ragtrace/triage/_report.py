@@ -31,6 +31,7 @@ __all__ = [
     "Rise",
     "SegmentLine",
     "SegmentState",
+    "StarvedProvider",
     "Suspect",
     "Tally",
     "Tenants",
@@ -243,6 +244,16 @@ class Recovery(_Part, frozen=True, kw_only=True):
     after: Tally | None = None
 
 
+class StarvedProvider(_Part, frozen=True, kw_only=True):
+    """A provider whose share of the places in prompts fell, and further than what its documents deserve; releases: of
+    retrieval and ranking in both windows, as "component=version"."""
+
+    provider: str
+    now: float
+    before: float
+    releases: tuple[str, ...] = ()
+
+
 class SegmentLine(_Part, frozen=True, kw_only=True):
     """One segment at the broken stage. better: it was broken, the service as a whole has recovered, and the
     segment's own requests since then are too few to prove it."""
@@ -343,7 +354,8 @@ class Report(_Part, frozen=True, kw_only=True):
     before, which proves no break. judgeable: how much can be judged at all. gate_note: what the release gate had said
     of the suspected release. causes: of the broken requests, the most frequent first. pages: null where on-call has
     judged none of the service's. calibration: what its calibrations promise, null where it has none; corrected: rates
-    by people's labels, none where there are too few."""
+    by people's labels, none where there are too few. starved: providers that lost places in prompts which their
+    documents deserve, where a release came and neither retrieval nor ranking is broken."""
 
     schema: str = SCHEMA
     subject: Literal["request", "segment", "alert"]
@@ -373,3 +385,4 @@ class Report(_Part, frozen=True, kw_only=True):
     pages: PageAnswers | None = None
     calibration: str | None = None
     corrected: tuple[CorrectedShare, ...] = ()
+    starved: tuple[StarvedProvider, ...] = ()

@@ -60,6 +60,7 @@ from ragtrace.triage._report import (
     Tenants,
     Unjudged,
 )
+from ragtrace.triage._starvation import starved_providers, starved_sentence
 from ragtrace.triage._verdict_quality import corrected_shares, promise
 from ragtrace.triage.rendering import by_gold, clock, joined, percent, plain, written
 from ragtrace.types import Analysis, Reference, RequestRecord, Stage, StageFinding, replace
@@ -103,6 +104,7 @@ def triage_segment(
     others = [walk for walk in walks if walk is not chosen and len(walk.evidence.requests) >= ENOUGH]
     judgeable = sample.judgeable(store)
     rises = tuple(_rises(store, chosen))
+    starved = starved_providers(store, service, segment, window, [chosen.broken] if chosen.broken else [])
     report = Report(
         subject="segment",
         service=service,
@@ -113,6 +115,7 @@ def triage_segment(
         judgeable=judgeable,
         checks=chosen.checks,
         rises=rises,
+        starved=starved,
         pages=page_answers(store, service),
         calibration=promise(store, service),
         corrected=corrected_shares(store, service, window.until),
@@ -126,6 +129,7 @@ def triage_segment(
         found,
         *graded_sentences(store, chosen.evidence),
         *(_rise_sentence(rise) for rise in rises),
+        starved_sentence(starved),
         _alone(chosen) if segment is None else "",
         _beside(chosen, others),
         _left_out(sample),

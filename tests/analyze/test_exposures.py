@@ -79,7 +79,9 @@ def test_without_a_prompt_there_is_a_reason() -> None:
     """And no sums."""
     silent = record(0, (0,))
     without = replace(silent, stages=silent.stages[:1])
-    assert request_exposures(without, "source", None, None) == "what stood in the prompt is not known"
+    assert (
+        request_exposures(without, without.candidates, "source", None, None) == "what stood in the prompt is not known"
+    )
     assert useful_documents(None, ()) is None
     assert used_documents(None, "claims") is None
 
