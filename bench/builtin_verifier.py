@@ -57,13 +57,15 @@ Floats = NDArray[np.float64]
 
 
 class Labeled(NamedTuple):
-    """A claim, the chunks of its prompt, whether they support it by label, and its support by words."""
+    """A claim, the chunks of its prompt, whether they support it by label, its support by words, and the question of
+    its answer, where that is known."""
 
     source: str
     text: str
     chunks: tuple[str, ...]
     is_supported: bool
     words: float
+    question: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def _expertqa() -> Iterator[Labeled]:
             mark = max(shared, key=lambda each: shared[each], default=None)
             if mark is not None and shared[mark] > 0 and mark.label in JUDGED:
                 supported = mark.label not in UNSUPPORTED
-                yield Labeled(case.question, claim.text, case.passages, supported, claim.support or 0.0)
+                yield Labeled(case.question, claim.text, case.passages, supported, claim.support or 0.0, case.question)
 
 
 def _handwritten(*, held_out: bool) -> Iterator[Labeled]:
@@ -136,7 +138,7 @@ def _handwritten(*, held_out: bool) -> Iterator[Labeled]:
             ]
             for claim in (*sound, *wrong):
                 source = f"{domain.name}/{question.id}"
-                yield Labeled(source, claim.text, chunks, claim.text in said, claim.support or 0.0)
+                yield Labeled(source, claim.text, chunks, claim.text in said, claim.support or 0.0, question.question)
 
 
 def _claims(answer: str, chunks: Sequence[str], question: str) -> list[Claim]:

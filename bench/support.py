@@ -1,11 +1,10 @@
 """Layer 1 of a claim's support against human labels, and what it costs.
 
 RAGTruth QA (MIT): each sentence of an answer that overlaps a span which annotators marked as unsupported, against the
-others. Everything was chosen on one half of the sources, the figures are of the other; intervals are over resampled
-sources. Then requests per second.
+others. Everything was chosen on one half of the sources (`bench/words.py` fits the weights), the figures are of the
+other; intervals are over resampled sources. Then requests per second.
 
-Usage: python bench/support.py [--fit]; RAGTRACE_BENCH_DATA names the folder of the data sets. `--fit` prints, from the
-development half, the weights that `ragtrace/coverage/support/lexical.py` holds.
+Usage: python bench/support.py; RAGTRACE_BENCH_DATA names the folder of the data sets.
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ from ragtrace.types import Candidate, Claim, PackedChunk
 
 DRAWS: Final = 1000
 BINS: Final = 10
+SUPPORTED_RATE: Final = 0.898  # share of supported claims in the development half
 Floats = NDArray[np.float64]
 
 
@@ -69,45 +69,22 @@ def read_samples(path: Path) -> list[Sample]:
 
 def _of_answer(source: str, number: int, packed: list[PackedChunk], question: str, response: Any) -> Iterable[Sample]:
     claims = [each for each in judge_claims(response["response"], packed, query=question)[0] if each.factual]
-    statements = [Statement.read(claim) for claim in claims]
     readings = [Evidence.read(chunk.chunk_id, chunk.text or "").reading for chunk in packed]
     ground = lexical.Ground(readings, Reading(question))
     known = {word for chunk in packed for word in content_words(chunk.text or "")}
-    for claim, statement, beside in zip(claims, statements, lexical.around(statements, ground), strict=True):
+    for claim in claims:
         labels = [each for each in response["labels"] if each["start"] < claim.end and each["end"] > claim.start]
         words = set(content_words(claim.text))
         yield Sample(
             source=source,
             answer=(source, number),
             claim=claim,
-            measures=lexical.measure(statement, ground, beside),
+            measures=lexical.measure(Statement.read(claim), ground),
             bare=len(words - known) / max(1, len(words)),
             unsupported=bool(labels),
             only_implicit=bool(labels) and all(each["implicit_true"] for each in labels),
             marked=bool(response["labels"]),
         )
-
-
-def fit(samples: Sequence[Sample], ridge: float = 3.0) -> tuple[Floats, float]:
-    """Weights, none negative, and bias of the logistic regression of `unsupported` on the measures.
-
-    ridge: penalty on the weights of the measures scaled to unit variance, in samples.
-    """
-    from scipy.optimize import minimize  # type: ignore[import-untyped]
-
-    x = np.array([sample.measures.vector for sample in samples])
-    y = np.array([sample.unsupported for sample in samples], dtype=float)
-    scale = x.std(axis=0) + 1e-9
-
-    def loss(t: Floats) -> tuple[float, Floats]:
-        z = x / scale @ t[:-1] + t[-1]
-        error = 1 / (1 + np.exp(-z)) - y
-        gradient = np.append(x.T @ error / scale + ridge * t[:-1], error.sum())
-        return float((np.logaddexp(0, z) - y * z).sum() + ridge * (t[:-1] ** 2).sum() / 2), gradient
-
-    start = np.zeros(x.shape[1] + 1)
-    found = minimize(loss, start, jac=True, bounds=[(0, None)] * x.shape[1] + [(None, None)]).x
-    return found[:-1] / scale, float(found[-1])
 
 
 def auroc(truth: Floats, score: Floats) -> float:
@@ -128,7 +105,7 @@ def balanced_accuracy(truth: Floats, support: Floats, threshold: float = SUPPORT
     return float((below[truth > 0].mean() + (~below[truth == 0]).mean()) / 2)
 
 
-def at_rate(support: Floats, rate: float = lexical.SUPPORTED_RATE) -> Floats:
+def at_rate(support: Floats, rate: float = SUPPORTED_RATE) -> Floats:
     """What the support, a probability where both kinds are alike likely, is at the data's own rate."""
     clipped = np.clip(support, 1e-9, 1 - 1e-9)
     shifted: Floats = 1 / (1 + np.exp(-(np.log(clipped / (1 - clipped)) + math.log(rate / (1 - rate)))))
@@ -230,23 +207,16 @@ def _rate(made: Sequence[tuple[str, list[PackedChunk], list[Candidate]]]) -> flo
     return len(made) / (time.process_time() - started)
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Print the figures, or the weights with `--fit`."""
+def main() -> None:
+    """Print the figures."""
     path = DATA / "ragtruth" / "qa.jsonl"
     if not path.exists():
         print(f"skipped: no {path}; set RAGTRACE_BENCH_DATA")
         return
     samples = read_samples(path)
-    development = [sample for sample in samples if not is_held_out(sample.source)]
-    if "--fit" in arguments:
-        weights, bias = fit(development)
-        rate = 1 - sum(sample.unsupported for sample in development) / len(development)
-        print(f"WEIGHTS = {tuple(round(float(weight), 2) for weight in weights)}; BIAS = {bias:.2f}; rate {rate:.3f}")
-        print_figures(development, "development half")
-        return
     print_figures([sample for sample in samples if is_held_out(sample.source)], "RAGTruth QA, held-out half")
     print_throughput(path)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

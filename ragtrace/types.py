@@ -77,7 +77,7 @@ __all__ = [
 ]
 
 SCHEMA_VERSION: Final = 1
-ANALYZER_VERSION: Final = "coverage-12"  # raise it whenever a change could give a stored request another score
+ANALYZER_VERSION: Final = "coverage-13"  # raise it whenever a change could give a stored request another score
 
 _REMEMBERED: Final = 2000  # characters; the hashes of longer texts are not kept
 

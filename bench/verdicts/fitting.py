@@ -69,7 +69,7 @@ SCORES: Final = (
            unusual=1.0, sound=0.2, suspected=0.05, broken=0.003),
     Recipe("GENERATION", "generation",
            ("supported", "weakest", "foreign", "odd", "absent", "contradicted", "altered", "on_topic"),
-           sound=0.25, suspected=0.06, broken=0.004),
+           sound=0.25, suspected=0.06, broken=0.006),
 )  # fmt: skip
 
 

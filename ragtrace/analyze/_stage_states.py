@@ -73,6 +73,7 @@ CLAIMS: Final = 2  # supported claims of an answer, from which the lack of any c
 DOUBTED: Final = 0.0  # log odds of retrieval by question and candidates alone, from which it is in doubt
 UNEVEN: Final = 0.7  # log odds of generation, from which it is in doubt whatever is usual
 LEAD: Final = 0.1  # share of the question's words, or of its facets, that a chunk must have more to have the better
+_SHOWN: Final = 0.01  # lead that a reason names
 WORDS: Final = 3  # content words of a question, from which shares of them tell that much
 
 
@@ -446,16 +447,26 @@ def _term_lines(case: Case) -> list[str]:
 
 
 def _ranking_lines(case: Case) -> list[str]:
-    signs = case.signs
-    lines = [
-        f"{signs.left_chunk or 'a candidate'}, which is not whole in the prompt, holds "
-        f"{signs.left_match or 0.0:.0%} of the question's words in one place; the best chunk of the prompt "
-        f"{signs.packed_match or 0.0:.0%}"
-    ]
+    """What speaks for something outside of the prompt: only that in which it is ahead."""
+    signs, lines = case.signs, []
+    outside = f"{signs.left_chunk or 'a candidate'}, which is not whole in the prompt,"
+    left, packed = signs.left_match or 0.0, signs.packed_match or 0.0
+    if left - packed >= _SHOWN:
+        lines.append(
+            f"{outside} holds {left:.0%} of the question's words in one place; "
+            f"the best chunk of the prompt {packed:.0%}"
+        )
+    left, packed = signs.left_facets or 0.0, 1.0 if signs.packed_facets is None else signs.packed_facets
+    if left - packed >= _SHOWN:
+        lines.append(
+            f"a candidate that is not whole in the prompt meets {left:.0%} of what the question requires; "
+            f"the best chunk of the prompt {packed:.0%}"
+        )
     if by_model := RANKING.heard(signs):
         place, there = ("outside of", f": {signs.left_judged}") if by_model > 0 else ("in", "")
         lines.append(f"a model of relevance finds the evidence {place} the prompt{there} (odds {_odds(by_model)})")
-    return [*lines, *(_loss_line(loss) for loss in case.lost if loss.where != "retrieval")]
+    lines += [_loss_line(loss) for loss in case.lost if loss.where != "retrieval"]
+    return lines or [f"{outside} speaks of the question as much as any chunk of the prompt"]
 
 
 def _odds(log: float) -> str:

@@ -1,10 +1,10 @@
 """The built-in verifier of claims: what words measure, and how near each token of a claim comes to its evidence.
 
-A logistic score of nine features of a (claim, evidence) pair. Six are of words: those of `coverage.support.lexical`
-without the neighboring claims, the share of the claim's word pairs that stand in the evidence (the precision of
-ROUGE-2, Lin 2004), and what words find against the claim. Three are of late interaction (ColBERT, Khattab and Zaharia
-2020; BERTScore, Zhang et al. 2020): each token of the claim takes the largest cosine with any token of the evidence's
-sentences, both as all-MiniLM-L6-v2 reads them in their sentence; of these the mean, the least and the lower quartile.
+A logistic score of nine features of a (claim, evidence) pair. Six are of words: those of `coverage.support.lexical`,
+the share of the claim's word pairs that stand in the evidence (the precision of ROUGE-2, Lin 2004), and what words
+find against the claim. Three are of late interaction (ColBERT, Khattab and Zaharia 2020; BERTScore, Zhang et al. 2020):
+each token of the claim takes the largest cosine with any token of the evidence's sentences, both as all-MiniLM-L6-v2
+reads them in their sentence; of these the mean, the least and the lower quartile.
 
 `bench/builtin_verifier.py` fits the weights and judges them on data sets left out; docs/reference/builtin-verifier.md
 is the model card.
@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ragtrace.coverage.support import Evidence, Lexical, Statement
-from ragtrace.coverage.support.lexical import AdjacentPairs, Ground, measure
+from ragtrace.coverage.support.lexical import Ground, measure
 from ragtrace.coverage.text import sentences
 from ragtrace.coverage.verifier import gather
 from ragtrace.engines._pair_cache import CACHE_BYTES, PairCache, pair_key
@@ -231,11 +231,11 @@ def _by_words(claim: str, evidence: str) -> list[float]:
     statement = Statement.read(Claim(text=claim, start=0, end=len(claim)))
     read = Evidence.read("", evidence)
     ((_, by_chunk),) = Lexical([read]).judge([statement])
-    found = measure(statement, Ground([read.reading]), AdjacentPairs())
+    found = measure(statement, Ground([read.reading]))
     against = max((each.contradiction for each in by_chunk), default=0.0)
     said, known = _bigrams(claim), set(_bigrams(evidence))
     bigrams = sum(each in known for each in said) / max(1, len(said))
-    return [against, found.unseen, found.pairs, found.unstated, found.held, bigrams]
+    return [against, found.unseen, found.pairs, found.unstated, 1.0 - found.lacking, bigrams]
 
 
 def _bigrams(text: str) -> list[tuple[str, str]]:

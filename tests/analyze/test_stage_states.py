@@ -520,6 +520,15 @@ def test_a_lost_proxy_chunk_casts_suspicion_on_ranking() -> None:
     assert judged(UNMATCHED, lost=[LostChunk(chunk_id="c9", where="retrieval")])["ranking"].state == "sound"
 
 
+def test_the_reason_of_a_suspected_ranking_names_only_what_is_ahead() -> None:
+    """No lead of 0 % over 0 % is told where facets or a lost reference chunk cast the suspicion."""
+    by_facets = judged(UNMATCHED | {"left_match": 0.0, "packed_match": 0.0, "packed_facets": 0.0, "left_facets": 1.0},
+                       lost=[LostChunk(chunk_id="c9", where="packing")])["ranking"]  # fmt: skip
+    assert by_facets.state == "suspected"
+    assert by_facets.evidence[0].endswith("meets 100% of what the question requires; the best chunk of the prompt 0%")
+    assert not any("words" in line for line in by_facets.evidence)
+
+
 def test_a_refusal_leaves_ranking_open_where_another_chunk_is_about_as_good() -> None:
     """Whether the answer declines because of it cannot be told; a chunk that is clearly worse is no reason."""
     near = UNMATCHED | {"left_match": 0.45, "declined": True, "left_count": 40}

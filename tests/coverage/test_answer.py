@@ -92,7 +92,9 @@ def test_a_count_is_contradicted_by_another_count_beside_the_same_number_of_year
 def test_an_invented_sentence_is_neither_supported_nor_contradicted() -> None:
     """What the evidence does not speak of is unsupported."""
     claim = judge("Bicycles stolen abroad are replaced by courier.")
-    assert (claim.support, claim.contradiction) == (0.0, 0.0)
+    assert claim.support is not None
+    assert claim.support < 0.3
+    assert (claim.supports, claim.contradiction) == ({}, 0.0)
 
 
 def test_support_by_a_chunk_that_was_not_packed_is_recorded() -> None:
@@ -102,7 +104,8 @@ def test_support_by_a_chunk_that_was_not_packed_is_recorded() -> None:
         PACKED,
         (Candidate(chunk_id="bike", rank=9, text="Bicycles are covered up to €900."),),
     )
-    assert claim.support == 0.0
+    assert (claim.support or 0.0) < 0.3
+    assert claim.supports == {}
     assert claim.unselected_chunk == "bike"
     assert (claim.unselected_support or 0.0) > 0.9
 

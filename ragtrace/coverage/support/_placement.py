@@ -20,7 +20,7 @@ from functools import cache, cached_property, lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ragtrace.coverage.text import is_content, located_words, stem, term_of
-from ragtrace.coverage.values import Value, is_reference, same_kind, says, values
+from ragtrace.coverage.values import Value, is_example, is_reference, same_kind, says, values
 
 __all__ = [
     "NearbyWords",
@@ -136,8 +136,8 @@ class Placed:
 
     @cached_property
     def named(self) -> tuple[bool, ...]:
-        """Of each value whether it is part of a name: "section 26", "(2)", "Act 2015"."""
-        return tuple(is_reference(self.text, value) for value in self.values)
+        """Of each value whether it states nothing: part of a name ("section 26", "(2)", "Act 2015"), or an example."""
+        return tuple(is_reference(self.text, value) or is_example(self.text, value) for value in self.values)
 
     @cached_property
     def clauses(self) -> tuple[int, ...]:

@@ -30,20 +30,22 @@ Origin: TypeAlias = Literal["stated", "computed", "unproven", "unknown"]
 MOST: Final = 16  # figures named by answer and question, and figures of the evidence, that are combined
 LONGEST: Final = 64  # numbers of an expression
 ROWS: Final = 6  # rows of the evidence that are taken to speak of what a claim speaks of
+BARE: Final = 1  # words beside a figure of a claim that says nothing of how the figure came about
 NEAR: Final = 0.5  # share of the words of the best row that such a row has
 _OPERATIONS: Final = {
     "sum": r"""total | altogether | combined | together | sum | in\s+all | overall | plus | and\s+another |
         add\w* | until""",
     "difference": r"""differ\w* | minus | more | less | fewer | higher | lower | longer | shorter | later |
-        earlier | above | below | ahead | behind | increas\w* | decreas\w* | declin\w* | grew | grow\w* | rose |
-        risen | rises? | rising | fell | fallen | falls? | drop\w* | changed? | (?:up|down|be|come)\s+by |
-        went\s+(?:up|down|by) | leaves? | left | remain\w* | sav(?:e|es|ed|ing|ings) | gap | exceed\w* | gain\w*
-        | lost | loss | reduc\w* | cut | rest | not | ago | time""",
-    "product": r"""times | multipl\w+ | each | per | every | twice | half | double | annual\w* | monthly |
-        yearly | daily | makes? | comes?\s+to | works\s+out | amounts?\s+to | equals? | altogether | total |
-        in\s+all | corresponds? | use[sd]? | needs? | pay | costs?""",
-    "ratio": r"""ratio | divid\w* | per | each | every | averaged?s? | mean | times | twice | half | double
-        | triple | split | monthly | yearly | annual\w* | weekly | daily | \w*fold | quotient | makes?""",
+        earlier | cheaper | dearer | smaller | larger | bigger | above | below | ahead | behind | increas\w* |
+        decreas\w* | declin\w* | grew | grow\w* | rose | risen | rises? | rising | fell | fallen |
+        falls? | drop\w* | changed? | (?:up|down|be|come)\s+by | went\s+(?:up|down|by) | leaves? | left | remain\w* |
+        sav(?:e|es|ed|ing|ings) | gap | exceed\w* | gain\w* | lost | loss | reduc\w* | cut | rest | not | ago | time""",
+    "product": r"""times | multipl\w+ | each | per | every | twice | half | doubl\w* | tripl\w* | \w*fold |
+        annual\w* | monthly | yearly | daily | makes? | comes?\s+to | works\s+out | amounts?\s+to | equals? |
+        altogether | total | in\s+all | corresponds? | use[sd]? | needs? | pay | costs?""",
+    "ratio": r"""ratio | divid\w* | per | each | every | averaged?s? | mean | times | twice | half | halv\w* | doubl\w*
+        | tripl\w* | (?:an?|one|two|three)[\s-](?:third|quarter)s? | split | monthly | yearly |
+        annual\w* | weekly | daily | \w*fold | quotient | makes?""",
     "mean": r"averaged?s? | mean | midpoint | halfway",
     "share": r"""shares? | proportion\w* | fraction | out\s+of | of | makes?\s+up | made\s+up | represent\w*
         | correspond\w* | account\w* | availability""",
@@ -69,7 +71,8 @@ _ROUNDS: Final = re.compile(
     re.IGNORECASE,
 )
 _CONSTANTS: Final = (
-    (r"\bhalf\b|\bhalves\b|\btwice\b|\bdoubl", (2.0,)), (r"\bthird|\btriple", (3.0,)), (r"\bquarter", (4.0,)),
+    (r"\bhalf\b|\bhalv|\btwice\b|\bdoubl|\btwofold", (2.0,)), (r"\bthird|\btripl|\bthreefold", (3.0,)),
+    (r"\bquarter", (4.0,)), (r"\btwo[\s-]thirds", (1.5,)), (r"\bthree[\s-]quarters", (4 / 3,)),
     (r"\bmonth", (12.0, 30.0)), (r"\bweek", (7.0, 52.0)), (r"\bday|\bdaily", (7.0, 30.0, 365.0, 24.0)),
     (r"\byear|\bannual|\bannum", (12.0, 52.0, 365.0)), (r"\bhour", (24.0, 60.0)), (r"\bminute", (60.0,)),
 )  # fmt: skip
@@ -210,7 +213,7 @@ class Figures:
         """Where a figure of a claim comes from. Dates and versions are not asked here.
 
         Args:
-            claim: the text of the claim.
+            claim: the text of the claim; one that says hardly more than the figure ("£600.") is read with the answer.
             answer: that of the whole answer, which may compute with other figures and in other sentences.
 
         Returns: `stated` (see `states`), `computed` within the rounding that is shown, `unproven` where the claim says
@@ -218,6 +221,8 @@ class Figures:
         """
         if self.states(value):
             return "stated"
+        if answer and len(content_stems(claim)) <= BARE:
+            claim = answer
         wording = _wording(claim, self._asked, answer or claim)
         has_pence = value.unit in CODES and self._has_pence
         if has_pence:

@@ -4,15 +4,16 @@ How much of a claim is new, words, word pairs and quantities that the evidence d
 logistic regression over five measures, none of which can grow when evidence is added:
 
 - the share of the claim's words that stand nowhere in the evidence (0.3 of one that begins like a word of it),
-- the most of such words that stand close together,
-- the share of its neighboring words that are no neighbors anywhere in the evidence,
-- how dense those new pairs are around some word, the claims before and after counted with it: an answer that leaves
-  its evidence seldom comes back after one sentence,
+- the share that begin like none of them,
+- the share of its neighboring words that are no neighbors anywhere in the evidence, stop words left out,
+- the share of its pairs of words, as they are written, that stand nowhere in the evidence (1 - the precision of
+  ROUGE-2; Lin, "ROUGE: A Package for Automatic Evaluation of Summaries", 2004),
 - whether it states a date, a quantity, a number in digits, or a name that the evidence does not state.
 
-Weights: fitted by `bench/support.py --fit` on the development half of RAGTruth QA (MIT; Niu et al., "RAGTruth: A
-Hallucination Corpus for Developing Trustworthy Retrieval-Augmented Language Models", ACL 2024). There 90 % of the
-claims are supported; `support` is the probability where supported and unsupported claims are alike frequent.
+Weights: fitted by `bench/words.py` on claims that people labelled in six published sets and in the domains that are
+written by hand, each set and both of its labels weighed alike (docs/explanation/coverage.md#support has the sets, their
+licenses, and the figures of each set left out). `support` is the probability where supported and unsupported claims
+are alike frequent.
 
 The rationale of a claim, the sentence of a chunk that supports it, contradicts it, or comes nearest to it, is found
 when it is asked for, and not stored: a sentence by how much of the claim's words it holds, each weighed by its rarity
@@ -24,7 +25,7 @@ from __future__ import annotations
 import math
 from calendar import month_abbr, month_name
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
@@ -55,14 +56,12 @@ from ragtrace.coverage.values import DateRange, Value, covers, says
 from ragtrace.types import Candidate, Claim, PackedChunk
 
 __all__ = [
-    "AdjacentPairs",
     "Ground",
     "Lexical",
     "Measures",
     "Rationale",
     "Stance",
     "Support",
-    "around",
     "measure",
     "probability",
     "rationales",
@@ -116,9 +115,7 @@ class Lexical:
         value that figures of the prompt or of the answer give by arithmetic is as good as one that stands there.
         """
         answer = "\n".join(statement.placed.text for statement in statements)
-        known = [self._ground.computed(statement, answer) for statement in statements]
-        beside = around(statements, self._ground, known)
-        return [self._judge(*each, answer) for each in zip(statements, beside, known, strict=True)]
+        return [self._judge(each, self._ground.computed(each, answer), answer) for each in statements]
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -135,21 +132,19 @@ class Lexical:
         held = [(containment(statement, chunk.words, rarities), chunk) for chunk in self._others]
         near = sorted((each for each in held if each[0] >= LEAST), key=lambda each: -each[0])[:LOOKED_AT]
         compared = (self._compared(statement, [each], rarities) for each in near)
-        found = [self._by_chunk(statement, one, AdjacentPairs()) for (one,) in compared]
+        found = [self._by_chunk(statement, one) for (one,) in compared]
         return max(found, key=lambda support: support.support, default=None)
 
-    def _judge(
-        self, statement: Statement, beside: AdjacentPairs, known: frozenset[int], answer: str
-    ) -> tuple[float, list[Support]]:
+    def _judge(self, statement: Statement, known: frozenset[int], answer: str) -> tuple[float, list[Support]]:
         rarities = rarities_of(statement, self._vocabulary)
         held = [(containment(statement, chunk.words, rarities), chunk) for chunk in self._selected]
         compared = self._compared(statement, held, rarities, answer)
-        each = [self._by_chunk(statement, one, beside, known) for one in compared]
+        each = [self._by_chunk(statement, one, known) for one in compared]
         if any(one.finding.sentences for one in compared):
             ground = Ground([part for one in compared for part in _lent(one)], self._question)
         else:
             ground = self._ground
-        together = _support(measure(statement, ground, beside, known))
+        together = _support(measure(statement, ground, known))
         return max([together, *(support.support for support in each)]), each
 
     def _compared(
@@ -167,13 +162,11 @@ class Lexical:
         found = iter(compare(statement, close, rarities, origin_of))
         return [_Compared(chunk, share, next(found) if share >= LEAST else Finding()) for share, chunk in held]
 
-    def _by_chunk(
-        self, statement: Statement, compared: _Compared, beside: AdjacentPairs, known: frozenset[int] = frozenset()
-    ) -> Support:
+    def _by_chunk(self, statement: Statement, compared: _Compared, known: frozenset[int] = frozenset()) -> Support:
         chunk, finding = compared.evidence, compared.finding
         if compared.held < LEAST:
             return Support(chunk.chunk_id, 0.0)
-        support = _support(measure(statement, Ground(_lent(compared), self._question), beside, known))
+        support = _support(measure(statement, Ground(_lent(compared), self._question), known))
         return Support(chunk.chunk_id, support, finding)
 
 
@@ -190,29 +183,41 @@ def _support(measures: Measures) -> float:
     return min(found, UNSTATED) if measures.unstated else found
 
 
-WEIGHTS: Final = (2.53, 0.41, 0.58, 3.11, 1.68)
-BIAS: Final = -4.69
-SUPPORTED_RATE: Final = 0.898  # share of supported claims among those of the fit
+WEIGHTS: Final = (0.78, 0.98, 1.05, 1.46, 0.78)
+BIAS: Final = -2.50
 SIMILAR: Final = 0.3  # newness of a word that begins like one of the evidence
 SMOOTHING: Final = 1.5  # words added to a claim's length: one new word of two says little
-DECAY: Final = math.exp(-1 / 10)  # of a new pair's weight with each word between
-NEAR: Final = (0.4, 0.7, 1.0)  # weights of words at distance 3, 2 and 1
 _MONTH: Final = 31  # days: what is longer is stated by a time that holds it
 _NOTHING_ASKED: Final = Reading("")
-NEEDED: Final = 0.5  # share of a claim's words that must stand in the evidence; below, support falls in proportion
 
 
 class Ground:
     """What the evidence holds, over one reading, several, or some sentences. question: what is known already."""
 
     def __init__(self, parts: Sequence[Reading | SentenceWindow], question: Reading = _NOTHING_ASKED) -> None:
-        alone = len(parts) == 1
-        self.vocabulary = parts[0].vocabulary if alone else frozenset().union(*(part.vocabulary for part in parts))
-        self.pairs = parts[0].pairs if alone else frozenset().union(*(part.pairs for part in parts))
-        self.stems = parts[0].stems if alone else frozenset().union(*(part.stems for part in parts))
         self.question = question.vocabulary
         self._asked = question
         self._parts = parts
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        """Its terms."""
+        return frozenset().union(*(part.vocabulary for part in self._parts))
+
+    @cached_property
+    def pairs(self) -> frozenset[str]:
+        """Terms that are neighbors somewhere."""
+        return frozenset().union(*(part.pairs for part in self._parts))
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """The beginnings of its terms."""
+        return frozenset().union(*(part.stems for part in self._parts))
+
+    @cached_property
+    def written(self) -> frozenset[tuple[str, str]]:
+        """Its pairs of words as they are written."""
+        return frozenset().union(*(part.written for part in self._parts))
 
     def holds(self, value: Value) -> bool:
         """Whether some part says the value, or says of a day or month which it is and elsewhere in which year."""
@@ -289,44 +294,32 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """The five measures, each 0 for a claim that repeats the evidence, and the share of its words that are held."""
+    """The five measures, each 0 for a claim that repeats the evidence, else up to 1."""
 
     unseen: float
-    clustered: float
+    lacking: float
     pairs: float
-    nearby: float
+    rewritten: float
     unstated: float
-    held: float
 
     @property
     def vector(self) -> tuple[float, float, float, float, float]:
         """In the order of `WEIGHTS`."""
-        return self.unseen, self.clustered, self.pairs, self.nearby, self.unstated
+        return self.unseen, self.lacking, self.pairs, self.rewritten, self.unstated
 
 
-@dataclass(frozen=True, slots=True)
-class AdjacentPairs:
-    """What the new pairs of the claims before and after weigh at a claim's first and last word."""
-
-    before: float = 0.0
-    after: float = 0.0
-
-
-def measure(
-    statement: Statement, ground: Ground, beside: AdjacentPairs, known: frozenset[int] = frozenset()
-) -> Measures:
+def measure(statement: Statement, ground: Ground, known: frozenset[int] = frozenset()) -> Measures:
     """The measures of one claim against some evidence. known: places of values that need not stand there."""
     held = [place in known or ground.holds(value) for place, value in enumerate(statement.values)]
     new = _new_words(statement, ground, held)
-    pairs = _new_pairs(statement, ground, held)
     length = len(new) + SMOOTHING
+    written = statement.written
     return Measures(
         unseen=sum(new) / length,
-        clustered=_clustered(new),
-        pairs=sum(pairs) / length,
-        nearby=_densest(pairs, beside) / 20,
+        lacking=sum(1 for value in new if value >= 1.0) / len(new) if new else float(not all(held)),
+        pairs=sum(_new_pairs(statement, ground, held)) / length,
+        rewritten=sum(1 for pair in written if pair not in ground.written) / len(written) if written else 1.0,
         unstated=float(ground.lacks(statement, known) is not None),
-        held=sum(1 for value in new if value < 1.0) / len(new) if new else float(all(held)),
     )
 
 
@@ -335,28 +328,12 @@ def _is_exact(value: Value) -> bool:
     return value.kind != "number" or value.raw[:1].isdigit()
 
 
-def around(
-    statements: Sequence[Statement], ground: Ground, known: Sequence[frozenset[int]] = ()
-) -> list[AdjacentPairs]:
-    """What stands around each claim of an answer, all of its claims compared with the same evidence. known: of each
-    claim the places of values that need not stand there."""
-    rows = []
-    for each, places in zip(statements, known or [frozenset[int]()] * len(statements), strict=True):
-        held = [place in places or ground.holds(value) for place, value in enumerate(each.values)]
-        rows.append(_new_pairs(each, ground, held))
-    before = _carried(rows)
-    after = _carried([row[::-1] for row in rows[::-1]])[::-1]
-    return [AdjacentPairs(*both) for both in zip(before, after, strict=True)]
-
-
 def probability(measures: Measures) -> float:
-    """The probability that the evidence supports the claim, in [0, 1], support and its absence being alike likely.
-
-    1 / (1 + exp(b + w · x + log(r / (1 - r)))) times min(1, held / 0.5); r: the share of supported claims in the fit.
-    """
-    logit = BIAS + sum(weight * value for weight, value in zip(WEIGHTS, measures.vector, strict=True))
-    shifted = logit + math.log(SUPPORTED_RATE / (1 - SUPPORTED_RATE))
-    return min(1.0, measures.held / NEEDED) / (1 + math.exp(shifted))
+    """The probability that the evidence supports the claim, in [0, 1], support and its absence being alike likely:
+    1 / (1 + exp(b + w · x))."""
+    return 1 / (
+        1 + math.exp(BIAS + sum(weight * value for weight, value in zip(WEIGHTS, measures.vector, strict=True)))
+    )
 
 
 def _new_words(statement: Statement, ground: Ground, held: Sequence[bool]) -> list[float]:
@@ -379,41 +356,6 @@ def _new_pairs(statement: Statement, ground: Ground, held: Sequence[bool]) -> li
         is_known = same or terms[index - 1] == terms[index] or f"{terms[index - 1]} {terms[index]}" in ground.pairs
         new[index] = 0.0 if is_known else 1.0
     return new
-
-
-def _clustered(new: Sequence[float]) -> float:
-    if not any(new):
-        return 0.0
-    padded = [0.0] * 3 + list(new) + [0.0] * 3
-    far, mid, close = NEAR
-    return max(
-        far * (padded[at - 3] + padded[at + 3]) + mid * (padded[at - 2] + padded[at + 2])
-        + close * (padded[at - 1] + padded[at + 1])
-        for at in range(3, len(new) + 3)
-    ) / 4  # fmt: skip
-
-
-def _densest(pairs: Sequence[float], beside: AdjacentPairs) -> float:
-    """The largest sum over the answer's new pairs, each weighed by its distance from one word of the claim."""
-    left, right, weight = [], [], beside.before
-    for value in pairs:
-        weight = weight * DECAY + value
-        left.append(weight)
-    weight = beside.after
-    for value in reversed(pairs):
-        weight = weight * DECAY + value
-        right.append(weight)
-    return max((one + two - own for one, two, own in zip(left, reversed(right), pairs, strict=True)), default=0.0)
-
-
-def _carried(rows: Iterable[Sequence[float]]) -> list[float]:
-    """What the rows before each row weigh at its beginning."""
-    found, weight = [], 0.0
-    for row in rows:
-        found.append(weight)
-        for value in row:
-            weight = weight * DECAY + value
-    return found
 
 
 Stance: TypeAlias = Literal["supports", "contradicts", "nearest"]

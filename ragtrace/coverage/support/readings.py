@@ -58,6 +58,11 @@ class _Read:
         return frozenset(map(" ".join, chain(near, far)))
 
     @cached_property
+    def written(self) -> frozenset[tuple[str, str]]:
+        """Its pairs of words as they are written, in small letters, stop words included."""
+        return frozenset(written_pairs(self.text))
+
+    @cached_property
     def stems(self) -> frozenset[str]:
         """The beginnings of its words."""
         return frozenset(word[:STEM] for word in self.vocabulary if len(word) >= STEM)
@@ -224,6 +229,8 @@ _PART: Final = re.compile(
         |note|line|row|column|step|phase|version|volume|policy)s?\.?\s+[§\#]?\d""",
     re.IGNORECASE | re.VERBOSE,
 )
+_WRITTEN: Final = re.compile(r"\w+")
+_CONTRACTED: Final = re.compile(r"(\w)n['’]t\b")
 _LABEL: Final = re.compile(r"[^:]{1,60}:\s")
 _NUMBERED: Final = re.compile(r"\b((?:step|option)\s)(\d{1,2})\b", re.IGNORECASE)
 _ABBREVIATED: Final = re.compile(r"(?<![\w'’-])((?:[\w'’-]+ ){2,7})\(([A-Z]{2,7})s?\)")
@@ -249,6 +256,7 @@ class Statement:
 
     `placed`: its terms and values in order. Without the words that only frame it: `terms`, its words and numbers in
     order; `places`, of each the index of the value that it is part of, or -1; `words`, those that are part of no value;
+    `written`, its pairs of words as they are written;
     `names`, those that begin with a capital in the middle of a sentence, and codes. `is_turned`: it is an item of a
     list under a negation ("Not covered are:"), so that it alone does not tell what the answer says of it.
     """
@@ -257,6 +265,7 @@ class Statement:
     terms: tuple[str, ...]
     places: tuple[int, ...]
     words: frozenset[str]
+    written: tuple[tuple[str, str], ...]
     names: tuple[Name, ...]
     is_turned: bool = False
 
@@ -287,8 +296,14 @@ def _statement(text: str) -> Statement:
         terms=tuple(term for term, _ in kept),
         places=tuple(place for _, place in kept),
         words=words,
+        written=written_pairs(text),
         names=(*_names(text, words), *_codes(text, placed)),
     )
+
+
+def written_pairs(text: str) -> tuple[tuple[str, str], ...]:
+    """The pairs of words that follow each other in a text, in small letters; "isn't" is "is not"."""
+    return tuple(pairwise(_WRITTEN.findall(_CONTRACTED.sub(r"\1 not", text.casefold()))))
 
 
 def _unnumbered(text: str) -> str:

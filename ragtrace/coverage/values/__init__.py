@@ -11,6 +11,7 @@ from ragtrace.coverage.values.quantities import (
     Figure,
     figures_in,
     head_of,
+    is_example,
     is_reference,
     values,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "date_ranges",
     "figures_in",
     "head_of",
+    "is_example",
     "is_reference",
     "overlap",
     "same_kind",

@@ -219,6 +219,18 @@ def head_of(text: str, value: Value) -> str | None:
     return "" if _STANDARD.search(lead) else None
 
 
+_EXAMPLE: Final = re.compile(
+    r"""(?:\b(?:for\s+(?:example|instance)|e\.g\.|suppose|imagine)[\s,:]{1,3}[`"'“\u2018]?|\bsay,\s
+    |\b(?:something|anything|values?|inputs?)\s+like\s[`"'“\u2018])(?:[A-Z]{3}\s|[$€£¥]\s?)?$""",
+    re.VERBOSE,
+)
+
+
+def is_example(text: str, value: Value) -> bool:
+    """Whether a value of `text` is an example that stands for any other: "say, EUR 100", "something like `12.5`"."""
+    return _EXAMPLE.search(text[max(0, value.start - _REACH) : value.start]) is not None
+
+
 _LOW: Final = re.compile(
     r"\b(?:at\s+least|more\s+than|over|above|minimum(?:\s+of)?|from|exceed(?:s|ing)?)\s*$|[>≥]\s*=?\s*$", re.IGNORECASE
 )

@@ -116,3 +116,32 @@ def test_a_share_is_stated_in_words() -> None:
     """Half of it is 50 %."""
     assert origin("They get 50 % off.", "Hunting dogs: half the tax.") == "stated"
     assert origin("They get 40 % off.", "Hunting dogs: half the tax.") != "stated"
+
+
+@pytest.mark.parametrize(
+    ("claim", "answer"),
+    [
+        ("The rent of EUR 140 doubles after ten days, to EUR 280.", ""),
+        ("It is then EUR 280, twice the EUR 140 of the first week.", ""),
+        ("The price of EUR 140 triples in August, to EUR 420.", ""),
+        ("A third of the EUR 450 is EUR 150.", ""),
+        ("The fee of EUR 84 is halved to EUR 42.", ""),
+        ("EUR 600.", "EUR 600. The rule sets EUR 512, and the schedule adds EUR 88 to it."),
+        ("The red one is cheaper by EUR 21.", "The red one is cheaper by EUR 21 (EUR 84 beside EUR 105)."),
+    ],
+)
+def test_multiples_parts_and_what_an_answer_adds_up_are_computed(claim: str, answer: str) -> None:
+    """A word names the factor, and a figure that stands alone is read with the answer that explains it."""
+    assert origin(claim, STOCK, answer=answer) == "computed"
+
+
+@pytest.mark.parametrize(
+    ("claim", "answer"),
+    [
+        ("The rent of EUR 140 doubles after ten days, to EUR 310.", ""),
+        ("EUR 604.", "EUR 604. The rule sets EUR 512, and the schedule adds EUR 88 to it."),
+    ],
+)
+def test_another_figure_than_the_words_give_is_not_computed(claim: str, answer: str) -> None:
+    """Nor is one that an answer only claims to add up."""
+    assert origin(claim, STOCK, answer=answer) != "computed"

@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from ragtrace.coverage import judge_claims
 from ragtrace.coverage.support import Evidence, Statement, Vocabulary
-from ragtrace.coverage.support.lexical import AdjacentPairs, Ground, around, measure, probability
+from ragtrace.coverage.support.lexical import Ground, measure, probability
 from ragtrace.coverage.support.readings import Reading
 from ragtrace.types import Claim, PackedChunk
 
@@ -26,15 +26,15 @@ def ground(*texts: str) -> Ground:
 
 
 def test_what_repeats_the_evidence_is_not_new() -> None:
-    """All measures are 0, whatever frames the claim, and in whatever shape its values are written."""
+    """Nothing of it counts as new, whatever frames the claim, and in whatever shape its values are written."""
     for text in (
         "Storm damage to the roof is covered up to 5,000 euros.",
         "According to passage 1, hail is covered from 2024-05-01 [1].",
         "Report it in 14 days (Document 1).",
     ):
-        found = measure(statement(text), ground(SAID), AdjacentPairs())
-        assert (found.unseen, found.clustered, found.unstated, found.held) == (0.0, 0.0, 0.0, 1.0), text
-        assert probability(found) > 0.9
+        found = measure(statement(text), ground(SAID))
+        assert (found.unseen, found.lacking, found.unstated) == (0.0, 0.0, 0.0), text
+        assert probability(found) > 0.8
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_the_evidence_does_not_say_is_unsupported(text: str) -> None:
 def test_a_name_or_number_that_the_evidence_lacks_is_unstated(text: str, known: bool) -> None:
     """But for what the question names, what only spells out an abbreviation or counts in words, labels and frames."""
     evidence = Ground([Reading("Storm damage is covered by NorthgateMutual; see HELOC policies.")], Reading("Cork?"))
-    assert (measure(statement(text), evidence, AdjacentPairs()).unstated == 0.0) is known
+    assert (measure(statement(text), evidence).unstated == 0.0) is known
 
 
 @pytest.mark.parametrize(
@@ -121,17 +121,13 @@ def test_an_unstated_name_caps_the_support_of_a_copied_sentence() -> None:
     assert ((swapped.support or 0.0), swapped.reason) == (0.4, "Peabody stands nowhere in the prompt")
 
 
-def test_new_claims_around_a_claim_count_against_it() -> None:
-    """The same claim between invented ones has a denser neighborhood of new pairs."""
-    mixed = "Bicycles in Cork get lost. Hail on the roof costs two euros. Couriers replace stolen boats overnight."
-    rows = [statement(part) for part in mixed.split(". ")]
-    beside = around(rows, ground(SAID))[1]
-    assert beside.before > 0
-    assert beside.after > 0
-    alone = measure(rows[1], ground(SAID), AdjacentPairs())
-    between = measure(rows[1], ground(SAID), beside)
-    assert between.nearby > alone.nearby
-    assert probability(between) < probability(alone)
+def test_words_in_the_order_of_the_evidence_count_more_than_the_same_words_in_another() -> None:
+    """What is written in other pairs of words rests less on the evidence."""
+    copied = measure(statement("Storm damage to the roof is covered."), ground(SAID))
+    turned = measure(statement("The roof is covered to storm damage."), ground(SAID))
+
+    assert copied.rewritten < turned.rewritten
+    assert probability(copied) > probability(turned)
 
 
 @settings(max_examples=150)
@@ -140,8 +136,8 @@ def test_no_measure_grows_with_more_evidence(claim: list[str], evidence: list[li
     """So that another chunk never lowers the probability."""
     said = statement(" ".join(claim))
     texts = [" ".join(words) for words in evidence]
-    before = measure(said, ground(*texts), AdjacentPairs())
-    after = measure(said, ground(*texts, " ".join(more)), AdjacentPairs())
+    before = measure(said, ground(*texts))
+    after = measure(said, ground(*texts, " ".join(more)))
     assert all(new <= old for new, old in zip(after.vector, before.vector, strict=True))
     assert 0.0 <= probability(before) <= probability(after) <= 1.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.coverage.values import head_of, values
+from ragtrace.coverage.values import head_of, is_example, values
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,20 @@ def test_a_number_in_a_name_is_a_reference(text: str, head: str) -> None:
 def test_an_amount_or_a_date_is_none(text: str) -> None:
     """It says how much, or when."""
     assert [head_of(text, value) for value in values(text) if head_of(text, value) is not None] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("You may have sent something like `980.5`.", True),
+        ("If you pay in, say, EUR 300, it is booked at once.", True),
+        ("Enter the weight in grams, for example 1250.", True),
+        ("A letter (e.g. 20 g) is cheaper.", True),
+        ("They say 30 days is enough.", False),
+        ("It costs something like 40 euros.", False),
+        ("Some plans, for example that at EUR 9, are dearer.", False),
+    ],
+)
+def test_a_value_that_is_introduced_as_an_example_states_nothing(text: str, is_one: bool) -> None:
+    """It stands for any other; an approximate figure, or one that something else is an example with, does not."""
+    assert [is_example(text, value) for value in values(text)] == [is_one]
