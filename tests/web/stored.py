@@ -152,7 +152,7 @@ def large() -> RequestRecord:
     answer = " ".join(f"The limit of tariff {n} is EUR {n * 17 + 3} for each event [{n + 1}]." for n in range(100))
     return RequestRecord(
         request_id=LARGE,
-        service=SERVICE,
+        service="acme/tariffs",
         tenant_id="acme",
         segment="limit",
         started_at=_AT + 20,
