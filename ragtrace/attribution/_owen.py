@@ -186,8 +186,8 @@ class _Queue:
 
     def take(self, most: int) -> list[_Joint]:
         """The first ones: those that are worth at least half as much as the very first."""
-        least = self._heap[0][0] / 2
         taken: list[_Joint] = []
+        least = self._heap[0][0] / 2
         while self._heap and len(taken) < most and self._heap[0][0] <= least:
             taken.append(heapq.heappop(self._heap)[2])
         return taken

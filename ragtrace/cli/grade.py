@@ -152,8 +152,9 @@ def _print_attribution(found: GradeAttribution) -> None:
     out.print(Text(f"grade {found.grade:+.2f} by {found.judge}; of two empty texts {found.empty:+.2f}"))
     for side, words in (("question", found.question), ("document", found.document)):
         out.print(Text(f"\n{side}  {sum(word.weight for word in words):+.2f} in all"))
-        strongest = sorted(words, key=lambda word: -abs(word.weight))[:_WORDS]
-        print_table(("word", "adds"), ((word.text, f"{word.weight:+.3f}") for word in strongest if word.weight))
+        strongest = sorted((word for word in words if word.weight), key=lambda word: -abs(word.weight))[:_WORDS]
+        if strongest:
+            print_table(("word", "adds"), ((word.text, f"{word.weight:+.3f}") for word in strongest))
     for share, what in (
         (found.shared, "of what speaks for it stands on words that question and document share"),
         (found.missing, "of what speaks against it stands on words of the question that the document lacks"),
