@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.registry.types import GateRule, Instrument, Objective, StageGate, StageInfo
+from ragtrace.registry.types import GateRule, Instrument, Objective, RefusalGate, StageGate, StageInfo
 
 """
 

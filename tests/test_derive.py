@@ -133,6 +133,12 @@ def test_counter_without_total_is_refused(checkout: Path) -> None:
         ),
         (
             "stages.yaml",
+            "generation",
+            lambda entry: entry["refusals"].update(untold_refusals={}),
+            "generation: refusals: untold_refusals proves no break and never blocks; give blocks: never",
+        ),
+        (
+            "stages.yaml",
             "ranking",
             lambda entry: entry["gate"].pop("broken"),
             "ranking: .*missing required field `broken`",

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.gate._population import METRICS, is_hint, is_state
+from ragtrace.gate._population import METRICS, is_doubtful, is_state
 from ragtrace.gate.reports.content import enumerated
 from ragtrace.gate.types import Comparison, Policy, Population, Rule
 
@@ -66,7 +66,7 @@ def _counted(counts: Mapping[str, int]) -> str:
 
 def _unseen_losses(comparison: Comparison, policy: Policy) -> Iterator[str]:
     sides = _compared_rows(comparison)
-    rules = [rule for rule in policy.rules if not (is_state(rule.metric) and is_hint(rule.metric))]
+    rules = [rule for rule in policy.rules if not is_doubtful(rule.metric)]
     lost = [loss for rule in rules for loss in _lost(comparison, sides, rule)]
     values = [_loss_text(loss) for loss in lost if not is_state(loss[0])]
     judged = [_loss_text(loss) for loss in lost if is_state(loss[0])]

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ragtrace.gate._population import METRICS, is_hint, is_state
+from ragtrace.gate._population import METRICS, is_doubtful
 from ragtrace.gate._sizes import OTHER, least_questions, too_small
 from ragtrace.gate.statistics.estimates import (
     CellEstimate,
@@ -121,8 +121,9 @@ def decide(cells: Sequence[Cell], policy: Policy) -> Decision:
 
 
 def is_doubt(cell: Cell) -> bool:
-    """Whether a stage is suspected or not known in certainly more requests, over all of them."""
-    return cell.outcome == "fail" and cell.family == "overall" and is_state(cell.metric) and is_hint(cell.metric)
+    """Whether a stage is suspected or not known, or nothing tells of a refusal, in certainly more requests, over all of
+    them."""
+    return cell.outcome == "fail" and cell.family == "overall" and is_doubtful(cell.metric)
 
 
 def first_broken(cells: Sequence[Cell]) -> Stage | None:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from ragtrace.bounds import is_weighable, sampling_weight
 from ragtrace.errors import InputError
 from ragtrace.gate import _files as files
+from ragtrace.gate._refusals import FALSE, REFUSALS, RIGHT, UNTOLD, refusals, with_pairs
 from ragtrace.gate._sameness import MOST, Trace, trace_of, unchanged
 from ragtrace.gate.selection import Selection, refuse_two_rollouts
 from ragtrace.gate.types import NOWHERE, STATES, Comparison, Direction, Kind, Population
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from ragtrace.analyze.analysis import ServiceView
 
 __all__ = [
-    "ANALYZED",
     "METRICS",
     "SCORES",
     "Columns",
@@ -46,6 +46,7 @@ __all__ = [
     "ReferenceKind",
     "Sides",
     "compared",
+    "is_doubtful",
     "is_hint",
     "is_state",
     "load",
@@ -113,12 +114,11 @@ def _state_metrics(stage: Stage) -> Iterator[Metric]:
 SCORES: Final = tuple(each.id for each in INSTRUMENTS.values() if each.analysis == "coverage")
 """The scores that an analysis of coverage gives each request."""
 
-ANALYZED: Final = frozenset((*SCORES, UNANSWERED))
-"""The parts of an analysis that are read: its scores, and whether the answer states anything."""
-
 _OWN: Final = (
     *(metric for stage in STAGES for metric in _state_metrics(stage.name)),  # type: ignore[arg-type]  # as above
-    Metric(UNANSWERED, "answers that state nothing", "boolean", "lower", stage="generation"),
+    Metric(FALSE, "false refusals", "boolean", "lower", stage="generation"),
+    Metric(RIGHT, "right refusals", "boolean", "lower", stage="generation"),
+    Metric(UNTOLD, "refusals that may be right or false", "boolean", "lower", stage="generation", hint=True),
     Metric("errors", "requests that ended with an error", "boolean", "lower"),
     Metric("latency", "latency", "quantity", "lower", "s"),
     Metric("input_tokens", "input tokens", "quantity", "lower", "{token}"),
@@ -137,6 +137,11 @@ def is_hint(metric: str) -> bool:
 def is_state(metric: str) -> bool:
     """Whether a metric tells a stage's state, and is no score of its own."""
     return metric in METRICS and METRICS[metric].state is not None
+
+
+def is_doubtful(metric: str) -> bool:
+    """Whether a metric counts requests of which nothing tells whether they are broken."""
+    return metric == UNTOLD or (is_state(metric) and is_hint(metric))
 
 
 ReferenceKind: TypeAlias = Literal["oracle", "proxy"]
@@ -347,7 +352,10 @@ class Columns:
         self.side = side
         self.name = name
         self.metrics = tuple(metrics)
-        self.scores = tuple(metric for metric in self.metrics if metric in ANALYZED)
+        self._has_refusals = not set(REFUSALS).isdisjoint(self.metrics)
+        own = [metric for metric in self.metrics if not (is_state(metric) or metric in REFUSALS)]
+        read = [*own, UNANSWERED] if self._has_refusals else own
+        self.scores = tuple(metric for metric in read if metric in SCORES or metric == UNANSWERED)
         self.excluded: Counter[str] = Counter()
         self.references: Counter[ReferenceKind] = Counter()
         self.analyzers: Counter[str] = Counter()
@@ -363,7 +371,7 @@ class Columns:
         self._weights = array("d")
         self._times = array("q")
         self._is_oracle = array("b")
-        self._values = {metric: array("d") for metric in self.metrics if not is_state(metric)}
+        self._values = {metric: array("d") for metric in read}
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -457,6 +465,17 @@ class Columns:
             raise self._impossible(list(self._ids)[wrong[0]], metric, float(values[wrong[0]]))
         return values
 
+    def _all_scores(self) -> dict[str, NDArray[np.float64]]:
+        """The values of all metrics; of refusals all three, since one tells of the others."""
+        found = {metric: self._scored(metric) for metric in self.metrics if metric not in REFUSALS}
+        if self._has_refusals:
+            found |= refusals(np.frombuffer(self._values[UNANSWERED], dtype=np.float64), self._codes())
+        return found
+
+    def _codes(self) -> dict[Stage, NDArray[np.int8]]:
+        """The states of the stages."""
+        return {stage: np.frombuffer(codes, dtype=np.int8) for stage, codes in self._states.items()}
+
     def _of_state(self, metric: Metric) -> NDArray[np.float64]:
         """1 where a stage is in the metric's state, else 0; undefined where the stage does not apply, and whether it is
         broken also where it is neither broken nor sound."""
@@ -494,8 +513,8 @@ class Columns:
             segments=_picked(self._words["segment"], rows),
             clusters=_picked(self._words["cluster"], rows),
             weights=np.frombuffer(self._weights, dtype=np.float64)[rows],
-            scores={metric: self._scored(metric)[rows] for metric in self.metrics},
-            states={stage: np.frombuffer(codes, dtype=np.int8)[rows] for stage, codes in self._states.items()},
+            scores={metric: values[rows] for metric, values in self._all_scores().items()},
+            states={stage: codes[rows] for stage, codes in self._codes().items()},
             causes=_picked(self._words["cause"], rows),
             versions={component: dict(counts) for component, counts in sorted(versions.items())},
             analyzer_versions=dict(self.analyzers),
@@ -571,6 +590,7 @@ def compared(
     if not forced and len(pairs) < _ENOUGH * max(len(baseline), len(candidate)):
         return Comparison(baseline, candidate, None)
     same = unchanged(baseline.traces, candidate.traces, pairs) if traced else {}
+    baseline, candidate = with_pairs(baseline, candidate, pairs)
     return Comparison(baseline, candidate, pairs, (len(baseline) - len(pairs), len(candidate) - len(pairs)), same)
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from ragtrace.errors import InputError
 from ragtrace.gate._population import METRICS, compared, state_metrics
+from ragtrace.gate._refusals import REFUSALS, refusals, silence
 from ragtrace.gate._sizes import OTHER
 from ragtrace.gate.question_pairs import with_questions
 from ragtrace.gate.reports.content import stays_open
@@ -183,4 +184,6 @@ def _labeled(side: Population, told: Mapping[tuple[str, Stage], int]) -> tuple[P
             if metric in scores:
                 known = np.isin(codes, (_SOUND, _BROKEN)) if state == "broken" else codes != NOWHERE
                 scores[metric] = np.where(known, (codes == STATES.index(state)).astype(np.float64), np.nan)
+    if all(metric in scores for metric in REFUSALS):
+        scores |= refusals(silence(scores), states)
     return replace(side, states=states, scores=scores), changed

@@ -21,7 +21,6 @@ from ragtrace.gate._sizes import announcement
 from ragtrace.gate.types import Action, Policy, Rule
 from ragtrace.registry import GateRule, StageInfo
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
-from ragtrace.store.rows import UNANSWERED
 
 __all__ = ["DEFAULTS", "announcement", "check_policy", "default_policy", "default_rule", "example", "read_policy"]
 
@@ -31,11 +30,12 @@ _WARNS: Final = {"action": "warn", "segment_action": "warn"}
 
 
 def _of_stage(stage: StageInfo) -> dict[str, dict[str, Any]]:
-    """How the rules of a stage's metrics differ: its states and scores by the registry, the others."""
+    """How the rules of a stage's metrics differ: its states, scores and refusals."""
     states = {metric: _changed(getattr(stage.gate, state)) for state, metric in state_metrics(stage.name).items()}
     judged = (one for one in INSTRUMENTS.values() if one.stage == stage.name and one.gate is not None)
     scores = {one.id: (_WARNS if one.hint else {}) | _changed(one.gate or GateRule()) for one in judged}
-    return states | scores | {metric: rule for metric, rule in _OTHERS.items() if METRICS[metric].stage == stage.name}
+    refusals = {} if stage.refusals is None else msgspec.structs.asdict(stage.refusals)
+    return states | scores | {metric: _changed(rule) for metric, rule in refusals.items()}
 
 
 def _changed(rule: GateRule) -> dict[str, Any]:
@@ -45,7 +45,6 @@ def _changed(rule: GateRule) -> dict[str, Any]:
 
 
 _OTHERS: Final[dict[str, dict[str, Any]]] = {
-    UNANSWERED: {},
     "errors": {"margin": 0.02},
     "latency": {"margin": 0.2, **_WARNS},
     "output_tokens": {"margin": 0.2, **_WARNS},
@@ -279,7 +278,8 @@ on_missing: {on_missing}
 # What to do where harm can neither be shown nor be ruled out: "block" ends with exit code 3, "warn" passes.
 on_inconclusive: {on_inconclusive}
 on_inconclusive_segment: {on_inconclusive_segment}
-# What to do where a stage is suspected or not known in certainly more requests: "block" ends with exit code 3.
+# What to do where a stage is suspected or not known, or a refusal may be right or false, in certainly more requests:
+# "block" ends with exit code 3.
 on_suspected: {on_suspected}
 # Requests are judged by gold sets (oracle) or without (proxy); auto: by what more of them have.
 reference: {reference}
@@ -293,9 +293,9 @@ seed: {seed}
 #   segments         other margins, as in {{refunds: 0.01}}
 #   floor            what the candidate's own mean must reach (must not exceed, where lower is better)
 #   minimum          the fewest requests that a verdict is drawn from
-#   action           block or warn; segment_action: the same within segments. What is suspected or not known, and
-#                    evidence_presence, can only warn: they point to a break and prove none. candidate_recall and
-#                    evidence_recall block where there is gold evidence, unless an action is given
+#   action           block or warn; segment_action: the same within segments. What is suspected or not known,
+#                    untold_refusals and evidence_presence can only warn: they point to a break and prove none.
+#                    candidate_recall and evidence_recall block where there is gold evidence, unless an action is given
 #   guardrail        a certain worsening fails, even within the margin
 #   guardrail_after  components; the metric is a guardrail when one of them changed
 #   optional         left out where neither side has the metric

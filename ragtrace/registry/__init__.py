@@ -12,8 +12,19 @@ from ragtrace.registry.types import (
     Instrument,
     Kind,
     Objective,
+    RefusalGate,
     StageGate,
     StageInfo,
 )
 
-__all__ = ["UNIT_NAMES", "AnalysisKind", "GateRule", "Instrument", "Kind", "Objective", "StageGate", "StageInfo"]
+__all__ = [
+    "UNIT_NAMES",
+    "AnalysisKind",
+    "GateRule",
+    "Instrument",
+    "Kind",
+    "Objective",
+    "RefusalGate",
+    "StageGate",
+    "StageInfo",
+]

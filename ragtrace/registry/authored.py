@@ -15,7 +15,16 @@ import msgspec
 import yaml
 
 from ragtrace.errors import RegistryError
-from ragtrace.registry.types import UNIT_NAMES, AnalysisKind, GateRule, Instrument, Objective, StageGate, StageInfo
+from ragtrace.registry.types import (
+    UNIT_NAMES,
+    AnalysisKind,
+    GateRule,
+    Instrument,
+    Objective,
+    RefusalGate,
+    StageGate,
+    StageInfo,
+)
 
 __all__ = ["STAGES_FILE", "Registry", "read"]
 
@@ -55,6 +64,7 @@ class _Stage(_Authored, frozen=True):
     target: float
     runbook: str
     gate: StageGate
+    refusals: RefusalGate | None = None
 
 
 class _Member(_Authored, frozen=True):
@@ -202,8 +212,11 @@ def _read_stages(path: Path) -> tuple[StageInfo, ...]:
             target=stage.target,
             runbook=stage.runbook,
             gate=stage.gate,
+            refusals=stage.refusals,
         )
-        _check_states(where, stage.gate)
+        _check_states(where, "gate", stage.gate, proof="broken")
+        if stage.refusals is not None:
+            _check_states(where, "refusals", stage.refusals, proof="false_refusals")
     return tuple(stages.values())
 
 
@@ -321,13 +334,13 @@ def _check_objective(where: str, metric: _Metric) -> None:
         )
 
 
-def _check_states(where: str, gate: StageGate) -> None:
-    """What is suspected or not known proves no break."""
+def _check_states(where: str, key: str, gate: StageGate | RefusalGate, *, proof: str) -> None:
+    """What is suspected or not known proves no break. proof: what of the gate may block."""
     for state, rule in msgspec.structs.asdict(gate).items():
         margin = rule.margin
-        _require(margin is None or 0 < margin < 1, where, f"gate: {state}: margin {margin} must lie in (0, 1)")
-        proves = state == "broken" or rule.blocks == "never"
-        _require(proves, where, f"gate: {state} proves no break and never blocks; give blocks: never")
+        _require(margin is None or 0 < margin < 1, where, f"{key}: {state}: margin {margin} must lie in (0, 1)")
+        proves = state == proof or rule.blocks == "never"
+        _require(proves, where, f"{key}: {state} proves no break and never blocks; give blocks: never")
 
 
 def _check_gate(where: str, metric: _Metric, stages: tuple[StageInfo, ...]) -> None:

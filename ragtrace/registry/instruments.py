@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.registry.types import GateRule, Instrument, Objective, StageGate, StageInfo
+from ragtrace.registry.types import GateRule, Instrument, Objective, RefusalGate, StageGate, StageInfo
 
 __all__ = [
     "ANALYSES",
@@ -103,7 +103,7 @@ __all__ = [
 STAGES: Final[tuple[StageInfo, ...]] = (
     StageInfo(name="retrieval", order=1, failure="recall_failure", owner="retrieval-indexing", components=("retriever", "index", "embedding", "rewriter", "chunker"), target=0.95, runbook="retrieval", gate=StageGate(broken=GateRule(), suspected=GateRule(blocks="never", margin=0.1), not_known=GateRule(blocks="never", margin=0.1))),
     StageInfo(name="ranking", order=2, failure="selection_failure", owner="ranking-context", components=("reranker", "packer"), target=0.95, runbook="ranking", gate=StageGate(broken=GateRule(), suspected=GateRule(blocks="never", margin=0.1), not_known=GateRule(blocks="never", margin=0.1))),
-    StageInfo(name="generation", order=3, failure="grounding_failure", owner="generation-governance", components=("model", "prompt_hash", "prompt", "decoding"), target=0.95, runbook="generation", gate=StageGate(broken=GateRule(), suspected=GateRule(blocks="never", margin=0.1), not_known=GateRule(blocks="never", margin=0.1))),
+    StageInfo(name="generation", order=3, failure="grounding_failure", owner="generation-governance", components=("model", "prompt_hash", "prompt", "decoding"), target=0.95, runbook="generation", gate=StageGate(broken=GateRule(), suspected=GateRule(blocks="never", margin=0.1), not_known=GateRule(blocks="never", margin=0.1)), refusals=RefusalGate(false_refusals=GateRule(), right_refusals=GateRule(blocks="never"), untold_refusals=GateRule(blocks="never"))),
     StageInfo(name="citation", order=4, failure="citation_failure", owner="release-guard", components=("model", "prompt_hash", "prompt", "citation"), target=0.95, runbook="citation", gate=StageGate(broken=GateRule(), suspected=GateRule(blocks="never", margin=0.1), not_known=GateRule(blocks="never", margin=0.1))),
 )
 

@@ -9,7 +9,17 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["UNIT_NAMES", "AnalysisKind", "GateRule", "Instrument", "Kind", "Objective", "StageGate", "StageInfo"]
+__all__ = [
+    "UNIT_NAMES",
+    "AnalysisKind",
+    "GateRule",
+    "Instrument",
+    "Kind",
+    "Objective",
+    "RefusalGate",
+    "StageGate",
+    "StageInfo",
+]
 
 Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 AnalysisKind: TypeAlias = Literal["coverage", "attribution"]
@@ -89,13 +99,22 @@ class StageGate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     not_known: GateRule
 
 
+class RefusalGate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the release gate judges the shares of requests that are refused although the evidence was there, since it was
+    not, and with nothing that tells."""
+
+    false_refusals: GateRule
+    right_refusals: GateRule
+    untold_refusals: GateRule
+
+
 class StageInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One stage of a request's way, in the order in which a break is looked for (`order` starts at 1).
 
     `failure` is the verdict that names it, `components` are the version labels that a suspected rollout may have.
     `target`, in (0, 1), is the share of the requests in which the stage is sound or broken that it must be sound in:
     the stage's one service level objective. `runbook` is the page in `docs/runbooks/` of its alerts, `gate` what of its
-    states may block a release.
+    states may block a release, `refusals` which of the answers that state nothing may, of the stage that answers.
     """
 
     name: str
@@ -106,3 +125,4 @@ class StageInfo(msgspec.Struct, frozen=True, kw_only=True):
     target: float
     runbook: str
     gate: StageGate
+    refusals: RefusalGate | None = None

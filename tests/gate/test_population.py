@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
-from math import isnan, nan
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -235,22 +235,6 @@ def test_one_store_is_known_by_its_file(url: str, tmp_path: Path) -> None:
         _load("version:model=m1", f"version:model=m1&{again}", store=url)
     with pytest.raises(InputError, match="3 requests stand in the baseline and in the candidate"):
         _load("version:model=m1", again, store=url)
-
-
-@pytest.mark.parametrize("answer", ["", "I am sorry, I cannot answer that question.", "Hello!"])
-def test_an_answer_that_states_nothing_is_counted(tmp_path: Path, answer: str) -> None:
-    """Its coverage is undefined, so that only this tells of it: in a store, and in a file."""
-    said = recorded("r0")
-    silent = replace(recorded("r1"), stages=(*said.stages[:2], GenerateRun(generation=Generation(answer=answer))))
-    unknown = replace(recorded("r2"), stages=said.stages[:2])
-    url = f"sqlite:///{tmp_path}/gate.db"
-    with Store.open(url) as store:
-        store.write([said, silent, unknown])
-        analyze(store)
-    file = _lines(tmp_path / "a.jsonl", *map(encode_record, (said, silent, unknown)))
-    for source in (url, file):
-        [found] = load([parse("--side", source)], store=None, service=None, metrics=["unanswered"]).populations
-        assert list(found.scores["unanswered"]) == pytest.approx([0.0, 1.0, nan], nan_ok=True)
 
 
 def test_what_judged_the_claims_is_known(url: str, tmp_path: Path) -> None:

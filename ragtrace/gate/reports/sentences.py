@@ -9,6 +9,7 @@ from typing import Final
 from ragtrace.gate._breaks import version_changes
 from ragtrace.gate._judgment import is_doubt
 from ragtrace.gate._population import is_hint, is_state
+from ragtrace.gate._refusals import UNTOLD
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import floor_of, harm_in_margins, is_missing, minimum, place, stays_open
 from ragtrace.gate.types import Break, Cell, GateReport, SideSummary, StageShares, VersionChange
@@ -293,7 +294,12 @@ def _ask_more(few: Sequence[Cell], report: GateReport) -> Iterator[str]:
 
 def _enlarge(open_: Sequence[Cell], report: GateReport) -> Iterator[str]:
     for cell in open_:
-        if cell.unjudged is not None or is_doubt(cell):
+        if cell.metric == UNTOLD and is_doubt(cell):
+            yield (
+                "See why more of the candidate's answers state nothing; to tell whether rightly, give questions their "
+                "evidence (a gold set)."
+            )
+        elif cell.unjudged is not None or is_doubt(cell):
             yield (
                 f"See why {cell.stage} is suspected or not known in more of the candidate's requests; to tell more of "
                 f"them, {_HELP.get(cell.stage or '', 'give them what the analysis lacks')}."
