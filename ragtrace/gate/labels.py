@@ -23,9 +23,9 @@ from ragtrace.gate._refusals import REFUSALS, refusals, silence
 from ragtrace.gate._sizes import OTHER
 from ragtrace.gate.question_pairs import with_questions
 from ragtrace.gate.reports.content import stays_open
-from ragtrace.gate.runs import compare, load_sides
+from ragtrace.gate.runs import compare, load_sides, with_anchor
 from ragtrace.gate.selection import parse
-from ragtrace.gate.types import NOWHERE, STATES, Comparison, GateReport, LabelUse, Population
+from ragtrace.gate.types import NOWHERE, STATES, AnchorResult, Comparison, GateReport, LabelUse, Population
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import RequestLabel, Store
 from ragtrace.types import Stage
@@ -112,9 +112,9 @@ def _number(text: str) -> bytes:
 
 def decide_with_labels(task: LabelTask, labels: Sequence[RequestLabel], store: str | None) -> GateReport:
     """The run judged again, with labels in place of verdicts. Several labelers count by majority; a tie, and what
-    nobody can tell, leave the verdict. labels: of the task's requests.
+    nobody can tell, leave the verdict. labels: of the task's requests. An anchor is held against the candidate again.
 
-    Raises: InputError without a label that tells.
+    Raises: InputError without a label that tells, and where the anchor is no longer there.
     """
     told = _told(labels)
     if not told:
@@ -135,14 +135,26 @@ def decide_with_labels(task: LabelTask, labels: Sequence[RequestLabel], store: s
         f"{use.requests:,} requests were judged by people ({', '.join(use.labelers)}); {use.changed:,} verdicts on a "
         f"stage were others; {use.waiting:,} questions whose verdicts differ are not labeled"
     )
-    warnings = [*found.warnings, warning]
+    found = msgspec.structs.replace(found, labels=use, warnings=(*found.warnings, warning))
     if old.anchor is not None:
-        warnings.append(
-            f"the anchor {old.anchor.anchor.name} was not held against the candidate again: run {old.run_id[:12]} says "
-            "what was lost since it"
-        )
-    found = msgspec.structs.replace(found, labels=use, warnings=tuple(warnings))
+        found = _against_anchor(found, old, old.anchor, told, store)
     return with_questions(found, store)
+
+
+def _against_anchor(
+    found: GateReport,
+    old: GateReport,
+    known: AnchorResult,
+    told: Mapping[tuple[str, Stage], int],
+    store: str | None,
+) -> GateReport:
+    """The report with the anchor of the old run, held against the candidate anew with the same labels."""
+    names = (("--anchor", known.anchor.name), ("--candidate", old.candidate.name))
+    selections = [parse(option, name, old.created_at) for option, name in names]
+    anchor, candidate = load_sides(selections, old.policy, store, old.service).populations
+    before, after = _labeled(anchor, told)[0], _labeled(candidate, told)[0]
+    against = compare(before, after, old.policy, service=old.service, same_questions=known.paired)
+    return with_anchor(found, against, blocks=known.blocks)
 
 
 def _told(labels: Iterable[RequestLabel]) -> dict[tuple[str, Stage], int]:

@@ -15,7 +15,7 @@ from ragtrace.errors import InputError
 from ragtrace.gate._sizes import OTHER
 from ragtrace.gate.labels import LabelTask, decide_with_labels, find_task
 from ragtrace.gate.runs import run, save
-from ragtrace.gate.types import AnchorResult, GateReport, Policy, Rule
+from ragtrace.gate.types import GateReport, Policy, Rule
 from ragtrace.store import Finished, RequestLabel, Store
 from tests.gate.asked import judged
 
@@ -149,18 +149,47 @@ def test_small_segments_are_asked_about_together(undecided: Undecided) -> None:
     assert find_task(msgspec.structs.replace(report, small=("elsewhere",)), undecided.url).pairs == ()
 
 
-def test_an_anchor_is_not_forgotten(undecided: Undecided) -> None:
-    """The run that is decided anew says that it was not held against the anchor."""
-    old = undecided.report
-    anchor = AnchorResult(
-        anchor=msgspec.structs.replace(old.baseline, name="replay:v1"),
-        paired=True, pairs=COUNT, decision="block", blocks=True, worse=(),
+@pytest.fixture
+def anchored(undecided: Undecided) -> Undecided:
+    """The same run, held against a version of old as well in which nothing was broken."""
+    old = [
+        judged(f"c{at:03}", "Theft is covered up to 500 EUR.", question=f"Is theft covered in {at}?",
+               versions={"model": "c"})
+        for at in range(COUNT)
+    ]  # fmt: skip
+    undecided.store.write([record for record, _ in old])
+    jobs = {job.request_id: job for job in undecided.store.claim("test", limit=COUNT)}
+    undecided.store.finish([Finished(jobs[analysis.request_id], analysis) for _, analysis in old])
+    found = run(
+        "version:model=a", "version:model=b", anchor="version:model=c", policy=undecided.report.policy,
+        store=undecided.url,
     )  # fmt: skip
-    undecided.report = msgspec.structs.replace(old, anchor=anchor)
-    undecided.said(each for pair in undecided.task.pairs for each in pair)
-    [told] = [each for each in undecided.decided().warnings if "anchor" in each]
-    assert "replay:v1" in told
-    assert old.run_id[:12] in told
+    assert found.anchor is not None
+    assert (found.decision, [cell.candidate for cell in found.anchor.worse]) == ("undecided", [LOST / COUNT])
+    undecided.report = found
+    return undecided
+
+
+def test_labels_count_against_an_anchor(anchored: Undecided) -> None:
+    """What people call sound was not lost since the anchor either."""
+    anchored.said(each for pair in anchored.task.pairs for each in pair)
+    found = anchored.decided()
+    assert found.anchor is not None
+    assert (found.decision, found.anchor.anchor.name, found.anchor.worse) == ("pass", "version:model=c", ())
+    assert found.labels is not None
+
+
+def test_a_loss_since_an_anchor_blocks_with_labels(anchored: Undecided) -> None:
+    """People find both sides broken: nothing was lost since the baseline, and as much as before since the anchor."""
+    assert anchored.report.anchor is not None
+    blocking = msgspec.structs.replace(anchored.report.anchor, blocks=True)
+    lost = [(one, two) for one, two in anchored.task.pairs if int(one[1:]) < LOST]
+    anchored.said((each for pair in lost for each in pair), "generation")
+    assert anchored.decided().decision == "pass"
+    anchored.report = msgspec.structs.replace(anchored.report, anchor=blocking)
+    found = anchored.decided()
+    assert (found.decision, found.first_broken) == ("block", "generation")
+    assert "since the anchor" in found.headline
 
 
 def test_a_conversation_decides(undecided: Undecided) -> None:
