@@ -125,13 +125,18 @@ def run(
 
 @app.command("live")
 def live(
-    baseline: Annotated[
-        str, typer.Option("--baseline", metavar="COMPONENT=VERSION", help="The versions that most requests get.")
-    ],
     candidate: Annotated[
         str, typer.Option("--candidate", metavar="COMPONENT=VERSION", help="The versions of the canary.")
     ],
     service: Annotated[str, typer.Option("--service", help="The service.")],
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline",
+            metavar="COMPONENT=VERSION",
+            help="The versions beside it.  [default: all others of the candidate's components]",
+        ),
+    ] = None,
     since: Annotated[str, typer.Option("--since", help="The beginning of the window: 2h, 2026-11-21T10:00Z.")] = "1d",
     until: Annotated[str, typer.Option("--until", help="Its end.")] = "now",
     policy: PolicyOption = None,

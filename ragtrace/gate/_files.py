@@ -15,7 +15,7 @@ from ragtrace.gate._sameness import MOST, Trace, trace_of
 from ragtrace.gate.selection import ALLOWED, Selection
 from ragtrace.registry.instruments import ANSWER_COVERAGE
 from ragtrace.store import MeasuredRequest, Store
-from ragtrace.store.populations import traits_of
+from ragtrace.store.populations import is_of_versions, traits_of
 from ragtrace.store.rows import UNANSWERED, unanswered, verifier_of
 from ragtrace.store.services import is_enough
 from ragtrace.types import Analysis, Gold, RequestRecord, decode_record
@@ -157,7 +157,7 @@ def _is_wanted(record: RequestRecord, selection: Selection, service: str | None)
         return False
     if (selection.since or 0) > record.started_at or (selection.until or record.started_at + 1) <= record.started_at:
         return False
-    return all(record.versions.get(component) == version for component, version in selection.versions)
+    return is_of_versions(record.versions, dict(selection.versions), dict(selection.others))
 
 
 def _measured(

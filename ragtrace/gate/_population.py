@@ -285,7 +285,7 @@ class _SelectedSide:
         chosen = self.selection
         if chosen.file is not None:
             return files.measured(self.name, chosen, self._store, scores, self.service, views, self._traces)
-        wanted = Wanted(self.service or "", chosen.since, chosen.until, chosen.replay, chosen.versions)
+        wanted = Wanted(self.service or "", chosen.since, chosen.until, chosen.replay, chosen.versions, chosen.others)
         return self._opened.measured(wanted, scores)
 
     def _empty(self, columns: Columns) -> str:
@@ -330,7 +330,7 @@ def _refuse_shared(sides: Sequence[_SelectedSide], populations: Sequence[Populat
 
 def _criteria(side: _SelectedSide) -> tuple[object, ...]:
     chosen = side.selection
-    return chosen.replay, frozenset(chosen.versions), chosen.since, chosen.until
+    return chosen.replay, frozenset(chosen.versions), frozenset(chosen.others), chosen.since, chosen.until
 
 
 def _reference(columns: Sequence[Columns], wanted: Literal["auto", "oracle", "proxy"]) -> ReferenceKind:

@@ -37,7 +37,7 @@ _HEAVY: Final = 10.0  # a factor from which on a few requests carry a segment
 
 def judge_live(
     service: str,
-    baseline: str,
+    baseline: str | None,
     candidate: str,
     *,
     since: int,
@@ -47,14 +47,17 @@ def judge_live(
 ) -> GateReport:
     """Hold the requests of one set of versions against those of another in the same window, as independent samples.
 
-    baseline, candidate: `COMPONENT=VERSION[,...]`. since, until: nanoseconds. policy: checked.
+    baseline, candidate: `COMPONENT=VERSION[,...]`; without a baseline all that ran beside the candidate is it: requests
+    that carried other versions of its components. since, until: nanoseconds. policy: checked.
     Raises: ConfigurationError, InputError, StoreError.
     """
-    texts = [
-        live_selection(option, given, service, since, until)
-        for option, given in (("--baseline", baseline), ("--candidate", candidate))
-    ]
-    selections = [parse("--baseline", texts[0]), parse("--candidate", texts[1])]
+    canary = live_selection("--candidate", candidate, service, since, until)
+    beside = (
+        canary.replace("version:", "other:", 1)
+        if baseline is None
+        else live_selection("--baseline", baseline, service, since, until)
+    )
+    selections = [parse("--baseline", beside), parse("--candidate", canary)]
     before, after = load_sides(selections, policy, store, service).populations
     return with_questions(compare_live(before, after, policy, service=service), store)
 

@@ -20,12 +20,12 @@ from ragtrace.times import parse_time, written_time
 __all__ = ["ALLOWED", "Selection", "parse", "refuse_two_rollouts"]
 
 ALLOWED: Final = (
-    "replay:NAME, version:COMPONENT=VERSION[,...], window:SINCE..UNTIL, service:NAME, a JSONL file of records or a "
-    "store's URL, joined by &"
+    "replay:NAME, version:COMPONENT=VERSION[,...], other:COMPONENT=VERSION[,...], window:SINCE..UNTIL, service:NAME, "
+    "a JSONL file of records or a store's URL, joined by &"
 )
 """The parts of a selection, for help and errors."""
 
-_PART: Final = re.compile(r"(replay|version|window|service):(.*)", re.DOTALL)
+_PART: Final = re.compile(r"(replay|version|other|window|service):(.*)", re.DOTALL)
 _URL: Final = re.compile(r"[a-z][a-z0-9+]*://")
 _FEWEST: Final = 10  # requests on both sides of a pause, and of other versions in it
 _CHANCE: Final = 1e-6  # that a canary, of which requests come now and then, pauses so long by itself
@@ -34,7 +34,8 @@ _CHANCE: Final = 1e-6  # that a canary, of which requests come now and then, pau
 @dataclass(frozen=True, slots=True)
 class Selection:
     """One side of a comparison. text: as it was given, without a password. url: a store; file: a JSONL of records;
-    neither: the store that both sides share. since, until: nanoseconds."""
+    neither: the store that both sides share. others: versions of which the requests carry other ones. since, until:
+    nanoseconds."""
 
     text: str
     url: str | None = field(default=None, repr=False)
@@ -42,6 +43,7 @@ class Selection:
     service: str | None = None
     replay: str | None = None
     versions: tuple[tuple[str, str], ...] = field(default=())
+    others: tuple[tuple[str, str], ...] = field(default=())
     since: int | None = None
     until: int | None = None
 
@@ -65,7 +67,7 @@ def parse(option: str, text: str, now: int | None = None) -> Selection:
     for part in parts:
         part_match = _PART.fullmatch(part)
         kind = part_match[1] if part_match else "source"
-        if kind in seen and kind != "version":
+        if kind in seen and kind not in ("version", "other"):
             what = "two sources of requests" if kind == "source" else f"two parts {kind}:"
             raise ConfigurationError(f"{option} {selection.text!r} has {what}; give one")
         seen.add(kind)
@@ -95,23 +97,24 @@ def _with(option: str, selection: Selection, part_match: re.Match[str] | None, p
     kind, value = part_match[1], part_match[2].strip()
     if not value:
         raise ConfigurationError.of(option, part, f"a value behind {kind}:")
-    if kind == "version":
-        versions = dict(selection.versions) | _versions(option, value)
-        return replace(selection, versions=tuple(versions.items()))
+    if kind in ("version", "other"):
+        known = selection.versions if kind == "version" else selection.others
+        versions = tuple((dict(known) | _versions(option, kind, value)).items())
+        return replace(selection, versions=versions) if kind == "version" else replace(selection, others=versions)
     if kind == "window":
         since, until = _window(option, value, now)
         return replace(selection, since=since, until=until)
     return replace(selection, replay=value) if kind == "replay" else replace(selection, service=value)
 
 
-def _versions(option: str, text: str) -> dict[str, str]:
+def _versions(option: str, kind: str, text: str) -> dict[str, str]:
     versions: dict[str, str] = {}
     for pair in text.split(","):
         component, equals, version = (part.strip() for part in pair.partition("="))
         if not (component and equals and version):
-            raise ConfigurationError.of(option, f"version:{text}", "version:COMPONENT=VERSION, as in reranker=v17")
+            raise ConfigurationError.of(option, f"{kind}:{text}", f"{kind}:COMPONENT=VERSION, as in reranker=v17")
         if component in versions:
-            raise ConfigurationError.of(option, f"version:{text}", f"one version of {component}")
+            raise ConfigurationError.of(option, f"{kind}:{text}", f"one version of {component}")
         versions[component] = version
     return versions
 

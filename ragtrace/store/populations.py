@@ -21,7 +21,7 @@ from ragtrace.store.rows import COVERAGE, SILENT, UNANSWERED, MeasuredRequest, R
 from ragtrace.store.tables import STAGE_NAMES, diagnosis, release, request, score, trait
 from ragtrace.types import GenerateRun, RequestRecord
 
-__all__ = ["REPLAY", "measured", "put_traits", "replayed", "replays", "services", "traits_of"]
+__all__ = ["REPLAY", "is_of_versions", "measured", "put_traits", "replayed", "replays", "services", "traits_of"]
 
 
 REPLAY: Final = "ragtrace.replay."
@@ -125,11 +125,19 @@ def _distinct(connection: sa.Connection, column: sa.Column[Any]) -> list[str]:
 def measured(connection: sa.Connection, wanted: Wanted, metrics: Sequence[str]) -> Iterator[MeasuredRequest]:
     """The requests that are wanted, oldest first."""
     versions = {clean(component): clean(version) for component, version in wanted.versions}
+    others = {clean(component): clean(version) for component, version in wanted.others}
     key = [request.c.started_at, request.c.request_id]
     for page in pages(lambda: nullcontext(connection), _query(connection, wanted, versions), key, _PAGE):
-        rows = [row for row in page if versions.items() <= _versions(row.versions).items()]
+        rows = [row for row in page if is_of_versions(_versions(row.versions), versions, others)]
         values = _values(connection, [row.request_id for row in rows], metrics)
         yield from (_measured(row, values.get(row.request_id), len(metrics)) for row in rows)
+
+
+def is_of_versions(carried: Mapping[str, str], versions: Mapping[str, str], others: Mapping[str, str]) -> bool:
+    """Whether a request that carries these versions is wanted; versions, others: as `Wanted` has them."""
+    if not versions.items() <= carried.items():
+        return False
+    return not others or (others.keys() <= carried.keys() and not others.items() <= carried.items())
 
 
 def _query(connection: sa.Connection, wanted: Wanted, versions: Mapping[str, str]) -> sa.Select[Any]:

@@ -533,13 +533,14 @@ class Replayed:
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Which requests are compared: of a service, in [since, until) nanoseconds, of a replay (None: of none), with these
-    versions."""
+    versions. others: of requests that carry these components, not all of them in these versions; (): of all."""
 
     service: str
     since: int | None = None
     until: int | None = None
     replay: str | None = None
     versions: tuple[tuple[str, str], ...] = ()
+    others: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, order=True)

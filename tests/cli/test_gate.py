@@ -71,6 +71,9 @@ def test_a_canary_is_held_against_the_rest(cli: Cli, traffic: str) -> None:
     assert not report.paired
     assert sum(each.baseline for each in report.mix) == pytest.approx(1)
     assert len(json.loads(cli("gate", "list", "--store", traffic, "--json").stdout)["runs"]) == 2
+    beside = msgspec.json.decode(cli(*live[:4], *sides[2:], *live[8:], "--json").stdout, type=GateReport)
+    assert beside.baseline.name.startswith("other:reranker=reranker-bad&")
+    assert (beside.decision, beside.baseline.requests) == (report.decision, report.baseline.requests)
     refused = cli("gate", "live", "--service", SERVICE, "--baseline", "r-1", *sides[2:], "--store", traffic)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "COMPONENT=VERSION" in refused.stderr

@@ -56,6 +56,19 @@ def test_versions_of_a_store_are_the_sides(url: str) -> None:
     assert len(after.analyzer_versions) == 1
 
 
+def test_what_ran_beside_a_version_is_a_side(url: str, tmp_path: Path) -> None:
+    """In a store and in a file: other versions of its components, and no request that carries none."""
+    versions = ({"model": "m1"}, {"model": "m2"}, {"model": "m3"}, {"index": "i"}, {"model": "m2", "index": "i"})
+    records = [recorded(f"v{at}", versions=each) for at, each in enumerate(versions)]
+    file = _lines(tmp_path / "a.jsonl", *map(encode_record, records))
+    beside, canary = _load("other:model=m2", "version:model=m2", store=url).populations
+    assert (list(beside.request_ids), list(canary.request_ids)) == (["r0", "r1", "r2"], ["r3", "r4"])
+    [beside] = _load(f"{file}&other:model=m2").populations
+    assert list(beside.request_ids) == ["v0", "v2"]
+    with pytest.raises(InputError, match="selects no request"):
+        _load(f"{file}&other:model=m2,index=i")
+
+
 def test_a_file_of_records_is_analyzed_here(url: str, tmp_path: Path) -> None:
     """It gives what the worker gives for the same records, and takes an analysis that stands beside a record."""
     records = [recorded(f"r{at}") for at in range(3)]

@@ -65,10 +65,11 @@ def test_a_window_may_end_now() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (" & ", "--baseline ' & ' is not usable; give replay:NAME, version:COMPONENT=VERSION"),
+        (" & ", "--baseline ' & ' is not usable; give replay:NAME, version:COMPONENT=VERSION[,...], other:"),
         ("replay:", "--baseline 'replay:' is not usable; give a value behind replay:"),
         ("version:reranker", "'version:reranker' is not usable; give version:COMPONENT=VERSION, as in reranker=v17"),
         ("version:a=", "give version:COMPONENT=VERSION"),
+        ("other:model", "'other:model' is not usable; give other:COMPONENT=VERSION, as in reranker=v17"),
         ("version:a=1,a=2", "give one version of a"),
         ("window:2h ago", "give window:SINCE..UNTIL, as in window:2h ago..now"),
         ("window:now..2h ago", "is empty: 2023-11-14T22:13:20.000Z is not before 2023-11-14T20:13:20.000Z"),
