@@ -62,7 +62,7 @@ def align(ranking: Sequence[str] | None, generator: GeneratorAttribution) -> Ali
     if ranking is None:
         raise Unexplained("the documents' ranking is not known")
     if len(ranking) < 2:
-        raise Unexplained(f"a single one of the {generator.players} has only one order")
+        raise Unexplained(f"a single {generator.players.removesuffix('s')} has only one order")
     places = [generator.chunk_ids.index(each) for each in ranking]
     shares = _with_ties(np.array(generator.shares)[places])
     used = rank_by_score(ranking, shares)

@@ -29,7 +29,7 @@ from grafana_foundation_sdk.models import (
 )
 
 from ragtrace.dashboards._panels import COLORS, Dashboard, Link, Panel, Target, Threshold
-from ragtrace.dashboards.promql import ANY, RELEASES, TRACE_URL, VARIABLE_QUERIES
+from ragtrace.dashboards._promql import ANY, RELEASES, TRACE_URL, VARIABLE_QUERIES
 from ragtrace.registry.instruments import ATTRIBUTES
 
 __all__ = ["TAG", "dashboard_json"]

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from ragtrace.dashboards.promql import RANGE, WINDOW, gained, increase, mean, quantile, rate, selector, share
+from ragtrace.dashboards._promql import RANGE, WINDOW, gained, increase, mean, quantile, rate, selector, share
 from ragtrace.registry import Instrument, Objective, StageInfo
 from ragtrace.registry.instruments import (
     RELEASE_TIMESTAMP,

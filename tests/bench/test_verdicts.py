@@ -317,9 +317,9 @@ def _run(path: Path, domain: Domain) -> str:
 def _timeless(record: RequestRecord) -> RequestRecord:
     """Without what no two runs have in common."""
     stages: tuple[StageRun, ...] = tuple(changed(run, started_at=0, ended_at=0, span_id=None) for run in record.stages)
-    return changed(
-        record, request_id="", started_at=0, ended_at=0, trace_id=None, span_id=None, stages=stages, schema_version=0
-    )
+    stated = {name: version for name, version in record.versions.items() if name != "prompt_hash"}  # the store finds it
+    timeless = changed(record, request_id="", started_at=0, ended_at=0, trace_id=None, span_id=None, schema_version=0)
+    return changed(timeless, stages=stages, versions=stated)
 
 
 def test_a_judge_that_knows_the_labels_is_right_of_sound_answers_and_evidence(towns: Domain) -> None:

@@ -109,7 +109,19 @@ BY_SERVICE: dict[str, list[tuple[str, ...]]] = {
 """The commands with a service, and how they are called."""
 
 BY_OTHERS = {
-    *("demo", "export", "probe", "explain", "serve", "web", "doctor", "citing list", "gate show", "gate label"),
+    *(
+        "demo",
+        "export",
+        "probe",
+        "explain",
+        "exposure experiment",
+        "serve",
+        "web",
+        "doctor",
+        "citing list",
+        "gate show",
+        "gate label",
+    ),
     "gate policy",
     *("triage request", "triage alert", "triage serve", "alerts render", "alerts check", "alerts test"),
     "grade request",

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from ragtrace.dashboards._panels import COLORS, Dashboard, Panel, Target
+from ragtrace.dashboards._promql import ANY, RELEASES, TRACE_URL
 from ragtrace.dashboards.contents import DASHBOARDS
-from ragtrace.dashboards.promql import ANY, RELEASES, TRACE_URL
 from ragtrace.html_page import embedded, standalone, tag
 from ragtrace.registry.instruments import ATTRIBUTES, STAGES
 from tests.dashboards.prometheus_client import Exemplar, PreviewScope, Prometheus, Series

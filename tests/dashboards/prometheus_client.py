@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from ragtrace.config import http_address
 from ragtrace.dashboards._panels import Panel
-from ragtrace.dashboards.promql import ANY
+from ragtrace.dashboards._promql import ANY
 from ragtrace.errors import ConfigurationError
 from ragtrace.http_client import HttpClient, NoAnswer
 

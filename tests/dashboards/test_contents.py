@@ -8,8 +8,8 @@ import pytest
 
 from ragtrace.dashboards import UIDS
 from ragtrace.dashboards._panels import Dashboard, Panel, Target, sound_share
+from ragtrace.dashboards._promql import WINDOW
 from ragtrace.dashboards.contents import DASHBOARDS
-from ragtrace.dashboards.promql import WINDOW
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from tests.dashboards.asked import asked, panels, parsed, targets
 

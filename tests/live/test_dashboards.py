@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ragtrace.dashboards._panels import Panel
+from ragtrace.dashboards._promql import RELEASES, VARIABLE_QUERIES, gained
 from ragtrace.dashboards.contents import DASHBOARDS
-from ragtrace.dashboards.promql import RELEASES, VARIABLE_QUERIES, gained
 from ragtrace.export import serve
 from ragtrace.registry.instruments import REQUESTS
 from ragtrace.store import Store

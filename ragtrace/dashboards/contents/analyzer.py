@@ -15,7 +15,7 @@ from ragtrace.dashboards._panels import (
     Unit,
     quantiles,
 )
-from ragtrace.dashboards.promql import WINDOW, gained, increase, rate, selector, share
+from ragtrace.dashboards._promql import WINDOW, gained, increase, rate, selector, share
 from ragtrace.registry.instruments import (
     ANALYSES,
     ANALYSIS_COST,

@@ -17,7 +17,7 @@ from ragtrace.dashboards._panels import (
     quantiles,
     with_others,
 )
-from ragtrace.dashboards.promql import gained, mean_over_range, rate, selector
+from ragtrace.dashboards._promql import gained, mean_over_range, rate, selector
 from ragtrace.registry.instruments import (
     ANALYSIS_COST,
     ATTRIBUTION_BUDGET_EXHAUSTED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ragtrace.dashboards._panels import ANALYZE, FEW_SAMPLES, Dashboard, Panel, PanelSection, Target, commands
-from ragtrace.dashboards.promql import RANGE, WINDOW, increase, rate, selector, share
+from ragtrace.dashboards._promql import RANGE, WINDOW, increase, rate, selector, share
 from ragtrace.registry.instruments import (
     CORRECTED_RATE,
     CORRECTED_RATE_TIMESTAMP,

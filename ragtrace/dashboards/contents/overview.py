@@ -23,7 +23,7 @@ from ragtrace.dashboards._panels import (
     state_shares,
     steps_of,
 )
-from ragtrace.dashboards.promql import KNOWN_RELEASES, RANGE, WINDOW, gained, increase, rate, selector, share
+from ragtrace.dashboards._promql import KNOWN_RELEASES, RANGE, WINDOW, gained, increase, rate, selector, share
 from ragtrace.registry.instruments import (
     CALIBRATION_BLAMED,
     CALIBRATION_NAMED,

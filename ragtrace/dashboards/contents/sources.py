@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ragtrace.dashboards._panels import FEW_SAMPLES, Dashboard, Panel, PanelSection, Target, commands
-from ragtrace.dashboards.promql import quantile, selector, share
+from ragtrace.dashboards._promql import quantile, selector, share
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import (
     CANDIDATE_AGE,

@@ -29,7 +29,7 @@ from ragtrace.dashboards._panels import (
     versions_in_use,
     with_others,
 )
-from ragtrace.dashboards.promql import RANGE, WINDOW, increase, mean, rate, share, share_upto
+from ragtrace.dashboards._promql import RANGE, WINDOW, increase, mean, rate, share, share_upto
 from ragtrace.registry import StageInfo
 from ragtrace.registry.instruments import (
     ANSWER_COVERAGE,
