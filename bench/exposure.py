@@ -7,23 +7,21 @@
 from __future__ import annotations
 
 import argparse
-import math
 import random
 import resource
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from bench.datasets import DATA, READERS
 from ragtrace.analyze._totals import analysis_deltas
 from ragtrace.analyze.exposure_experiment import ExperimentQuestion, ExperimentSettings, run_experiment
 from ragtrace.analyze.exposure_report import exposure_report
-from ragtrace.coverage.text import content_words, sentences
+from ragtrace.demo.corrective import Passage, WordIndex
 from ragtrace.export.exposition import exposition
 from ragtrace.export.exposure_experiment import HELD, NAMES, alpha_text, experiment_page, mean_text
 from ragtrace.store import Finished, Store
@@ -39,54 +37,6 @@ from ragtrace.types import (
 )
 
 _START: Final = 1_700_000_000_000_000_000
-_QUOTED: Final = 2  # sentences of an answer
-
-
-class Passage(NamedTuple):
-    """What the index finds."""
-
-    chunk_id: str
-    text: str
-    score: float
-
-
-class Index:
-    """Passages by the rare words that they share with a question (BM25 with k1 = 1.2, b = 0.75)."""
-
-    def __init__(self, passages: dict[str, str]) -> None:
-        self._texts = passages
-        self._counts = {name: Counter(content_words(text)) for name, text in passages.items()}
-        self._lengths = {name: counts.total() for name, counts in self._counts.items()}
-        self._mean = sum(self._lengths.values()) / len(passages)
-        seen = Counter(word for counts in self._counts.values() for word in counts)
-        self._rarity = {word: math.log(1 + (len(passages) - n + 0.5) / (n + 0.5)) for word, n in seen.items()}
-
-    def find(self, question: str) -> list[Passage]:
-        """The twenty best."""
-        words = [word for word in set(content_words(question)) if word in self._rarity]
-        scores = {name: sum(self._weight(name, word) for word in words) for name in self._texts}
-        best = sorted(scores, key=lambda name: -scores[name])[:20]
-        return [Passage(name, self._texts[name], scores[name]) for name in best]
-
-    def quote(self, question: str, found: list[Passage]) -> str:
-        """The sentences that share the rarest words with the question, in the order of the passages."""
-        asked = set(content_words(question))
-        said = [each for passage in found for each in _sentences(passage.text)]
-        ranked = sorted(range(len(said)), key=lambda place: -self._fit(asked, said[place]))[:_QUOTED]
-        return " ".join(said[place] for place in sorted(ranked)) or "Nothing was found."
-
-    def _fit(self, asked: set[str], sentence: str) -> float:
-        words = set(content_words(sentence))
-        return sum(self._rarity.get(word, 0.0) for word in words & asked) / math.sqrt(len(words) + 4)
-
-    def _weight(self, name: str, word: str) -> float:
-        count = self._counts[name].get(word, 0)
-        return self._rarity[word] * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * self._lengths[name] / self._mean))
-
-
-@cache
-def _sentences(text: str) -> tuple[str, ...]:
-    return tuple(each.text for each in sentences(text))
 
 
 def public(folder: Path, limit: int, samples: int, out: Path | None) -> None:
@@ -97,7 +47,7 @@ def public(folder: Path, limit: int, samples: int, out: Path | None) -> None:
         except FileNotFoundError:
             print(f"{name}: not in {folder}")
             continue
-        index = Index(dict(data.passages))
+        index = WordIndex(dict(data.passages))
         cases = random.Random(1).sample(list(data.cases), min(limit, len(data.cases)))
         questions = [
             ExperimentQuestion(
@@ -108,7 +58,7 @@ def public(folder: Path, limit: int, samples: int, out: Path | None) -> None:
         for useful in ("gold", "utility"):
             began = time.process_time()
             settings = ExperimentSettings(samples=samples, useful=useful)
-            report = run_experiment(questions, index.find, index.quote, settings)
+            report = run_experiment(questions, index.find, partial(_quote, index), settings)
             seconds = time.process_time() - began
             asked = f"{report.questions} questions, {report.answered:,} answers"
             print(f"{name}, useful by {useful}: {asked}, {seconds:.0f} s of processor")
@@ -118,6 +68,10 @@ def public(folder: Path, limit: int, samples: int, out: Path | None) -> None:
                 print(f"  {HELD[finding.holds]}: {finding.claim} ({finding.figure})")
             if out is not None:
                 (out / f"{name}-{useful}.html").write_text(experiment_page(report), encoding="utf-8")
+
+
+def _quote(index: WordIndex, question: str, found: Sequence[Passage]) -> str:
+    return index.quote(question, (each.text for each in found))
 
 
 def requests(count: int, providers: int) -> Iterator[tuple[RequestRecord, Analysis]]:

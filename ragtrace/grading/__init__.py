@@ -25,7 +25,7 @@ from ragtrace.grading._outcomes import (
     fit_upper,
     outcomes,
 )
-from ragtrace.grading._question_types import question_type
+from ragtrace.grading._question_types import question_entity, question_type
 
 __all__ = [
     "ACTIONS",
@@ -44,6 +44,7 @@ __all__ = [
     "fit_upper",
     "grade_of",
     "outcomes",
+    "question_entity",
     "question_type",
     "refine",
     "strips",

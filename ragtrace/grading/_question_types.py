@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["question_type"]
+__all__ = ["question_entity", "question_type"]
 
 _TEMPLATES: Final[tuple[tuple[str, str], ...]] = (
     ("occupation", r"what (?:is|was) .+?(?:'s|’s) (?:occupation|profession|job)"),
@@ -29,9 +29,19 @@ _TEMPLATES: Final[tuple[tuple[str, str], ...]] = (
     ("religion", r"what (?:is|was) (?:the religion of .+?|.+?(?:'s|’s) religion)"),
     ("sport", r"(?:what|which) sport (?:does|do|did) .+? play"),
 )
-_PATTERNS: Final = tuple((name, re.compile(rf"\s*(?:{form})\s*[?.!]*\s*", re.IGNORECASE)) for name, form in _TEMPLATES)
+_ENTITY: Final = ".+?"  # where it stands in a template
+_PATTERNS: Final = tuple(
+    (name, re.compile(rf"\s*(?:{form.replace(_ENTITY, f'({_ENTITY})')})\s*[?.!]*\s*", re.IGNORECASE))
+    for name, form in _TEMPLATES
+)
 
 
 def question_type(question: str) -> str | None:
     """The relation that the whole question asks for; None for one of another form."""
     return next((name for name, pattern in _PATTERNS if pattern.fullmatch(question)), None)
+
+
+def question_entity(question: str) -> str | None:
+    """Of what the question asks it, as it stands there; None for one of another form."""
+    found = next((match for _, pattern in _PATTERNS if (match := pattern.fullmatch(question))), None)
+    return None if found is None else next(group for group in found.groups() if group is not None)

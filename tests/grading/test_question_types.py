@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.grading import question_type
+from ragtrace.grading import question_entity, question_type
 
 QUESTIONS = {
     "What is Henry Feilden's occupation?": "occupation",
@@ -34,5 +34,27 @@ def test_each_relation_of_popqa(question: str) -> None:
 
 @pytest.mark.parametrize("question", ["How do I claim a tariff?", "", "Tell me who wrote Emma and why it is read"])
 def test_other_questions(question: str) -> None:
-    """Have no relation."""
+    """Have no relation, and no entity."""
     assert question_type(question) is None
+    assert question_entity(question) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "entity"),
+    [
+        ("What is Henry Feilden's occupation?", "Henry Feilden"),
+        ("In what city was Billy Carlson born?", "Billy Carlson"),
+        ("What genre is Unreal?", "Unreal"),
+        ("Who is the father of Ann Hoe?", "Ann Hoe"),
+        ("Who is Ann Hoe's mother?", "Ann Hoe"),
+        ("In what country is Lonsdale located in?", "Lonsdale"),
+        ("Who produced The Accused?", "The Accused"),
+        ("Who is the author of Beware of Pity?", "Beware of Pity"),
+        ("What is Lima the capital of?", "Lima"),
+        ("What is the capital city of Peru?", "Peru"),
+        ("What sport does Dan Cox play?", "Dan Cox"),
+    ],
+)
+def test_the_entity_of_a_template(question: str, entity: str) -> None:
+    """Is what the relation is asked of, in the question's own letters."""
+    assert question_entity(question) == entity

@@ -1,0 +1,185 @@
+"""The look-up of an encyclopedia that speaks MediaWiki's API, as Wikipedia does: from a question to its pages, in four
+steps.
+
+The entity of a question of a known form (`ragtrace.grading.question_entity`) is tried as a title, then with what the
+question takes it for, as in "Boxer (film)"; then the search is asked; then what the disambiguation pages point to that
+stood in the way. A question of another form is searched by its words.
+
+Source: the reproduction of Corrective RAG, whose web search is such a look-up.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from ragtrace.coverage.text import content_stems, located_words
+from ragtrace.errors import ConfigurationError
+from ragtrace.grading import question_entity, question_type
+from ragtrace.http_client import Answer, HttpClient, NoAnswer
+
+__all__ = ["MediaWiki", "WikiPage"]
+
+_AGAIN: Final = frozenset((429, 500, 502, 503, 504))
+_PAUSE: Final = 0.5  # seconds before the second attempt where the server asks for none; doubled before the third
+_FOUND: Final = 5  # titles of a search
+_MEANINGS: Final = 3  # pages that are read of those that a disambiguation page points to
+_LINKS: Final = 100  # of a disambiguation page
+_AGENT: Final = "ragtrace-demo (https://pypi.org/project/ragtrace)"  # Wikipedia refuses clients without a name
+_SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {  # what titles add to a name, by what is asked of it
+    "author": ("novel", "book", "play"),
+    "capital": ("country", "state"),
+    "capital of": ("city",),
+    "composer": ("film", "musical", "opera"),
+    "country": ("city", "village"),
+    "director": ("film",),
+    "genre": ("album", "film", "band", "novel"),
+    "producer": ("film", "album"),
+    "screenwriter": ("film",),
+    "sport": ("athlete", "footballer"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WikiPage:
+    """A page's title, address, and its text without markup. meanings: the titles that a disambiguation page points
+    to; its text says nothing of any of them."""
+
+    title: str
+    url: str
+    text: str
+    meanings: tuple[str, ...] = ()
+
+
+class MediaWiki:
+    """An encyclopedia by the address of its API, such as `https://en.wikipedia.org/w/api.php`; for many threads.
+
+    Args:
+        url: of the API. Redirects of the server are followed.
+        seconds: that the server may be silent for.
+        attempts: at one call, where the server is silent, is overloaded or asks to wait (429 and 503).
+        longest_pause: seconds; a server that asks in Retry-After to be left alone for longer is not asked again.
+        sleep: waits for a number of seconds.
+
+    Raises: ConfigurationError for what is no address; MissingExtraError.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        seconds: float = 5.0,
+        attempts: int = 3,
+        longest_pause: float = 10.0,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigurationError.of("url", url, "the address of a MediaWiki API, as https://HOST/w/api.php")
+        self._http = HttpClient(parts, headers={"User-Agent": _AGENT}, seconds=seconds, is_redirected=True)
+        self._attempts = attempts
+        self._longest_pause = longest_pause
+        self._sleep = sleep
+
+    def pages(self, question: str) -> Iterator[WikiPage]:
+        """Pages that may answer the question, each once, in the order of the steps; a step is taken when its first
+        page is wanted. Raises: NoAnswer, where the server gives none that can be used."""
+        entity = question_entity(question)
+        seen: set[str] = set()
+        doubtful: list[WikiPage] = []
+        for title in self._titles(entity, question):
+            page = self._page(title)
+            if page is None or page.title in seen:
+                continue
+            seen.add(page.title)
+            if page.meanings:
+                doubtful.append(page)
+            else:
+                yield page
+        for title in _meant([title for page in doubtful for title in page.meanings], question):
+            page = self._page(title) if title not in seen else None
+            if page is not None and page.title not in seen and not page.meanings:
+                seen.add(page.title)
+                yield page
+
+    def _titles(self, entity: str | None, question: str) -> Iterator[str]:
+        """The first three steps: the entity, the entity with what it is taken for, what the search finds."""
+        if entity is not None:
+            yield entity
+            for suffix in _SUFFIXES.get(question_type(question) or "", ()):
+                yield f"{entity} ({suffix})"
+        wanted = _any_word(question) if entity is None else entity
+        found = self._ask(action="query", list="search", srsearch=wanted, srlimit=_FOUND)
+        yield from [each["title"] for each in found.get("search", ())]
+
+    def _page(self, title: str) -> WikiPage | None:
+        found = self._ask(
+            action="query",
+            prop="extracts|pageprops|info|links",
+            titles=title,
+            redirects=1,
+            explaintext=1,
+            inprop="url",
+            ppprop="disambiguation",
+            plnamespace=0,
+            pllimit=_LINKS,
+        )
+        page: dict[str, Any] = next(iter(found.get("pages", ())), {"missing": True})
+        if page.get("missing") or page.get("invalid"):
+            return None
+        is_ambiguous = "disambiguation" in page.get("pageprops", {})
+        meanings = tuple(link["title"] for link in page.get("links", ())) if is_ambiguous else ()
+        if is_ambiguous and not meanings:
+            return None
+        return WikiPage(page["title"], page.get("fullurl", ""), page.get("extract", ""), meanings)
+
+    def _ask(self, **asked: str | int) -> dict[str, Any]:
+        """What stands under `query` in the answer. Raises: NoAnswer."""
+        url = f"{self._http.address}?{urlencode({**asked, 'format': 'json', 'formatversion': 2})}"
+        answer = self._answer(url)
+        try:
+            said = json.loads(answer.body)
+        except (ValueError, RecursionError):
+            said = None
+        if answer.status != 200 or not isinstance(said, dict) or "error" in said:
+            raise NoAnswer(f"{self._http.address} answered {answer.status}: {answer.said}")
+        found: dict[str, Any] = said.get("query", {})
+        return found
+
+    def _answer(self, url: str) -> Answer:
+        for attempt in range(1, self._attempts + 1):
+            pause = _PAUSE * 2.0 ** (attempt - 1)
+            try:
+                answer = self._http.request("GET", url)
+            except NoAnswer:
+                if attempt == self._attempts:
+                    raise
+            else:
+                if answer.status not in _AGAIN or attempt == self._attempts:
+                    return answer
+                pause = pause if answer.retry_after is None else answer.retry_after
+                if pause > self._longest_pause:
+                    raise NoAnswer(f"{self._http.address} asks to be left alone for {pause:.0f} s")
+            self._sleep(pause)
+        raise ConfigurationError.of("attempts", self._attempts, "at least 1")
+
+
+def _any_word(question: str) -> str:
+    """A search for pages that hold some of the question's words; the server's own wants all of them in a page."""
+    words = [question[start:end] for _, start, end in located_words(question)]
+    return " OR ".join(word for word in words if content_stems(word)) or question
+
+
+def _meant(titles: list[str], question: str) -> list[str]:
+    """Those that fit the question best, by the words that they share, and by what it takes its entity for."""
+    asked = content_stems(question)
+    suffixes = _SUFFIXES.get(question_type(question) or "", ())
+
+    def fit(title: str) -> int:
+        return len(asked & content_stems(title)) + any(f"({suffix})" in title for suffix in suffixes)
+
+    return sorted(titles, key=lambda title: -fit(title))[:_MEANINGS]
