@@ -36,6 +36,7 @@ Relation: TypeAlias = Literal["same", "loosely", "other"]
 REACH: Final = 6  # words that carry meaning, on each side, that tell where something stands
 FADING: Final = 4.0  # of these, the distance at which one weighs half
 BEYOND: Final = 0.4  # weight of a word in another clause
+SHARP: Final = 3  # power of the weights around one of two places in a sentence, which share its words
 FEWEST: Final = 2  # words around in common, from which two places can be the same
 SCOPE: Final = 5  # words behind a negation among which the one stands that it negates
 BEFORE: Final = 2  # words before one of a pair of opposites among which a negation turns it
@@ -370,6 +371,18 @@ class Placed:
 
     @cached_property
     def _arounds(self) -> dict[tuple[int, int], NearbyWords]:
+        return {}
+
+    def sharply_around(self, first: int, last: int) -> NearbyWords:
+        """The words around a place, the nearest of them nearly alone: to compare it with another of its sentence."""
+        key = first, last
+        if key not in self._sharp_arounds:
+            weights = {term: weight**SHARP for term, weight in self.around(first, last).weights.items()}
+            self._sharp_arounds[key] = NearbyWords(weights, sum(weights.values()))
+        return self._sharp_arounds[key]
+
+    @cached_property
+    def _sharp_arounds(self) -> dict[tuple[int, int], NearbyWords]:
         return {}
 
     @cached_property

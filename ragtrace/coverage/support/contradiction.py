@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations, islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ragtrace.coverage.support._placement import NearbyWords, Placed, Relation, Switch, likeness, relations
+from ragtrace.coverage.support._placement import Placed, Relation, Switch, likeness, relations
 from ragtrace.coverage.support.readings import Reading, SentenceWindow, Statement, Vocabulary
 from ragtrace.coverage.text import is_content, stem
 from ragtrace.coverage.values import Value, same_kind, says
@@ -88,6 +88,10 @@ class Said:
         return Said(max(self.same, more.same), closest.other, closest.reason, closest.needed)
 
 
+_AGREES: Final = Said()
+"""Stands for what a sentence says the same, until something else is said closely enough for that to matter."""
+
+
 class _Near(NamedTuple):
     """A sentence that may speak of the same as a claim: its place in the chunk, the share of the claim's words that it
     has, and what its values are to those of the claim."""
@@ -100,7 +104,8 @@ class _Near(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a chunk says of each thing of a claim, and the places of the sentences that contradict."""
+    """What a chunk says of each thing of a claim of which some chunk says something else, and the places of the
+    sentences that contradict."""
 
     said: Mapping[str, Said] = field(default_factory=dict)
     sentences: frozenset[int] = frozenset()
@@ -142,11 +147,16 @@ def compare(
     turned = statement.is_turned
     spoken = [[_joined(_spoken(placed, sentence, origin_of, is_turned=turned)) for sentence in each] for each in near]
     doubted = {key for sentences in spoken for said in sentences for key, each in said.items() if each.is_close}
+    if not doubted:
+        return [Finding()] * len(near)
+    doubted_places = {key for key in doubted if not key.startswith("value ")}
     for sentences, found in zip(near, spoken, strict=True):  # what agrees matters only where something does not
-        for sentence, said in zip(sentences, found, strict=True):
+        for place, sentence in enumerate(sentences):
+            if not doubted_places.isdisjoint(found[place]):
+                found[place] = _joined(_spoken(placed, sentence, origin_of, is_turned=turned, with_agreed=True))
             for key, same in _same_values(placed, sentence, doubted):
-                said[key] = said[key].joined(same) if key in said else same
-    return [_finding(sentences, found) for sentences, found in zip(near, spoken, strict=True)]
+                found[place][key] = found[place][key].joined(same) if key in found[place] else same
+    return [_finding(sentences, found, doubted) for sentences, found in zip(near, spoken, strict=True)]
 
 
 def _near(statement: Statement, reading: Reading, rarities: Rarities) -> Iterator[_Near]:
@@ -163,10 +173,10 @@ def _joined(spoken: Iterable[tuple[str, Said]]) -> dict[str, Said]:
     return found
 
 
-def _finding(sentences: Sequence[_Near], spoken: Sequence[Mapping[str, Said]]) -> Finding:
+def _finding(sentences: Sequence[_Near], spoken: Sequence[Mapping[str, Said]], doubted: Set[str]) -> Finding:
     both = zip(sentences, spoken, strict=True)
     against = frozenset(sentence.at for sentence, said in both if any(each.opposes for each in said.values()))
-    return Finding(_joined(each for said in spoken for each in said.items()), against)
+    return Finding(_joined((key, each) for said in spoken for key, each in said.items() if key in doubted), against)
 
 
 def _own(statement: Statement, sentence: SentenceWindow) -> float:
@@ -175,18 +185,22 @@ def _own(statement: Statement, sentence: SentenceWindow) -> float:
     return len(sentence.words & statement.words) / count if count >= FEWEST else 0.0
 
 
-def _spoken(claimed: Placed, sentence: _Near, origin_of: _OriginOf, *, is_turned: bool) -> Iterator[tuple[str, Said]]:
+def _spoken(
+    claimed: Placed, sentence: _Near, origin_of: _OriginOf, *, is_turned: bool, with_agreed: bool = False
+) -> Iterator[tuple[str, Said]]:
+    """What a sentence says of each thing of a claim. with_agreed: how closely it says the same as well, which takes
+    longer; without it, `_AGREES` may stand for that."""
     _, given, held, related = sentence
     if claimed.values and given.values:
         yield from _of_values(claimed, sentence, origin_of)
     if not is_turned:
-        yield from _of_opposites(claimed, given, held)
+        yield from _of_opposites(claimed, given, held, with_agreed=with_agreed)
     if not is_turned and (claimed.heads or given.heads):
         yield from _of_negations(claimed, given, held)
     if "only" in claimed.text:
         yield from _of_only(claimed, given, held)
-    for pair, same, other in _exchanges(claimed, given, held, related):
-        yield pair, Said(same, other, f"{pair} are exchanged", NEEDED["exchange"])
+    for pair, same, other in _exchanges(claimed, given, held, related, with_agreed=with_agreed):
+        yield pair, Said(same, other, f"{pair} are exchanged", NEEDED["exchange"]) if same or other else _AGREES
 
 
 def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterator[tuple[str, Said]]:
@@ -272,22 +286,30 @@ def _swapped(claimed: Placed, place: int, given: Placed, at: int) -> Value | Non
     return stated if crossed else None
 
 
-def _of_opposites(claimed: Placed, given: Placed, held: float) -> Iterator[tuple[str, Said]]:
-    alike: dict[tuple[int, int], float] = {}
-    opposed: list[tuple[int, int]] = []
+def _of_opposites(claimed: Placed, given: Placed, held: float, *, with_agreed: bool) -> Iterator[tuple[str, Said]]:
+    agreeing: dict[tuple[int, int], bool] = {}
     for own, switch in enumerate(claimed.switches[:MOST]):
         for there in given.switches_by_kind.get(switch.kind, ()) if not switch.loose else ():
-            if there >= MOST or (agrees := _agrees(claimed, own, given, there)) is None:
-                continue
-            other = given.switches[there]
-            spots = claimed.around(switch.first, switch.last), given.around(other.first, other.last)
-            alike[own, there] = likeness(*spots, held)
-            if not agrees:
-                opposed.append((own, there))
+            if there < MOST and (agrees := _agrees(claimed, own, given, there)) is not None:
+                agreeing[own, there] = agrees
+    opposed = [places for places, agrees in agreeing.items() if not agrees]
+    if not opposed and not with_agreed:
+        yield from ((f"opposite {own}", _AGREES) for own, _ in set(agreeing))
+        return
+    alike = {
+        (own, there): likeness(claimed.around(*_ends(claimed, own)), given.around(*_ends(given, there)), held)
+        for own, there in agreeing
+    }
     for own, there, said in _contrasted(alike, opposed):
         switch, other = claimed.switches[own], given.switches[there]
         reason = f"“{switch.written}”, the evidence says “{other.written}”"
         yield f"opposite {own}", replace(said, reason=reason, needed=OPPOSITE.get(switch.kind, LOOSELY))
+
+
+def _ends(placed: Placed, place: int) -> tuple[int, int]:
+    """The first and last word of one of a pair of opposites."""
+    switch = placed.switches[place]
+    return switch.first, switch.last
 
 
 def _contrasted(
@@ -388,7 +410,6 @@ MOST_EXCHANGED: Final = 12  # names, and values, of a claim that are compared tw
 TABLE_VALUES: Final = 8  # values of a sentence from which it is a table
 BETWEEN: Final = 9  # words between two names that a word of both relates
 ALIKE: Final = 0.5  # share of the words between two names that are the same the other way around
-SHARP: Final = 3  # power of the weights of the words around, which are those of the whole sentence
 VALUES_CROSSED: Final = 0.35  # likeness of each value with the place of the other
 NAMES_CROSSED: Final = 0.55  # the same, of names
 ROLES_CROSSED: Final = 0.8  # the same, of roles
@@ -406,38 +427,44 @@ class _Spot(NamedTuple):
 
 
 def _exchanges(
-    claimed: Placed, evidence: Placed, held: float, related: Sequence[Sequence[Relation | None]]
+    claimed: Placed,
+    evidence: Placed,
+    held: float,
+    related: Sequence[Sequence[Relation | None]],
+    *,
+    with_agreed: bool,
 ) -> Iterator[tuple[str, float, float]]:
     """Of each two that a sentence has what they are, and how surely they stand there as in the claim and exchanged,
-    each in [0, 1]. held: the share of the claim's words that the sentence has; related: `relations` of the values."""
+    each in [0, 1]; of those that are not exchanged 0 and 0 without `with_agreed`. held: the share of the claim's words
+    that the sentence has; related: `relations` of the values."""
     values = _shared_values(claimed, evidence, related) if min(len(claimed.values), len(evidence.values)) > 1 else []
     for kind in dict.fromkeys(_kind_of(claimed, own) for own, _ in values) if len(values) > 1 else ():
         alike = [both for both in values if _kind_of(claimed, both[0]) == kind]
-        yield from _exchanged(claimed, evidence, alike, held, VALUES_CROSSED)
+        yield from _exchanged(claimed, evidence, alike, held, VALUES_CROSSED, with_agreed)
     if min(len(claimed.names), len(evidence.names), len(claimed.all_name_terms & evidence.all_name_terms)) > 1:
-        yield from _names(
-            claimed, evidence, _shared(claimed.names, claimed.name_terms, evidence.names, evidence.name_terms), held
-        )
+        names = _shared(claimed.names, claimed.name_terms, evidence.names, evidence.name_terms)
+        yield from _names(claimed, evidence, names, held, NAMES_CROSSED, with_agreed)
     if held >= ROLES_HELD and min(len(claimed.roles), len(evidence.roles)) > 1:
-        yield from _names(
-            claimed,
-            evidence,
-            _shared(claimed.roles, claimed.role_terms, evidence.roles, evidence.role_terms),
-            held,
-            ROLES_CROSSED,
-        )
+        roles = _shared(claimed.roles, claimed.role_terms, evidence.roles, evidence.role_terms)
+        yield from _names(claimed, evidence, roles, held, ROLES_CROSSED, with_agreed)
 
 
 def _names(
-    claimed: Placed, given: Placed, names: Sequence[tuple[_Spot, _Spot]], held: float, needed: float = NAMES_CROSSED
+    claimed: Placed,
+    given: Placed,
+    names: Sequence[tuple[_Spot, _Spot]],
+    held: float,
+    needed: float,
+    with_agreed: bool,
 ) -> Iterator[tuple[str, float, float]]:
-    yield from _exchanged(claimed, given, names, held, needed)
+    yield from _exchanged(claimed, given, names, held, needed, with_agreed)
     for (one, one_there), (two, two_there) in combinations(names, 2):
         (first, first_there), (second, second_there) = sorted([(one, one_there), (two, two_there)])
         pair = f"{_written(claimed, first)} and {_written(claimed, second)}"
         pair = f"the order of {pair}"
         if first_there.last < second_there.first:
-            yield pair, _related(claimed, first, second, given, first_there, second_there) * held, 0.0
+            agreed = _related(claimed, first, second, given, first_there, second_there) if with_agreed else 0.0
+            yield pair, agreed * held, 0.0
         else:
             yield pair, 0.0, _related(claimed, first, second, given, second_there, first_there) * held
 
@@ -479,24 +506,27 @@ def _shared(
 
 
 def _exchanged(
-    claimed: Placed, given: Placed, shared: Sequence[tuple[_Spot, _Spot]], held: float, needed: float
+    claimed: Placed,
+    given: Placed,
+    shared: Sequence[tuple[_Spot, _Spot]],
+    held: float,
+    needed: float,
+    with_agreed: bool,
 ) -> Iterator[tuple[str, float, float]]:
     if len(shared) < 2:
         return
-    around = [(_sharp(claimed.around(*own)), _sharp(given.around(*there))) for own, there in shared]
+    around = [(claimed.sharply_around(*own), given.sharply_around(*there)) for own, there in shared]
     for (at, one), (to, two) in combinations(enumerate(around), 2):
-        crossed = likeness(one[0], two[1], held), likeness(two[0], one[1], held)
-        straight = likeness(one[0], one[1], held), likeness(two[0], two[1], held)
         pair = f"the places of {_written(claimed, shared[at][0])} and {_written(claimed, shared[to][0])}"
+        there = likeness(one[0], two[1], held)
+        back = likeness(two[0], one[1], held) if there >= needed else 0.0
+        if back < needed and not with_agreed:
+            yield pair, 0.0, 0.0
+            continue
+        crossed, straight = there + back, likeness(one[0], one[1], held) + likeness(two[0], two[1], held)
         is_copy = needed == ROLES_CROSSED  # all words around but the other role's are the same in both places
-        is_exchanged = min(crossed) >= needed and sum(straight) < (NEARLY if is_copy else STRAIGHT) * sum(crossed)
-        yield pair, 0.0 if is_copy and is_exchanged else sum(straight) / 2, sum(crossed) / 2 if is_exchanged else 0.0
-
-
-def _sharp(around: NearbyWords) -> NearbyWords:
-    """The words around a place, the nearest of them nearly alone: both places are in one sentence."""
-    weights = {term: weight**SHARP for term, weight in around.weights.items()}
-    return NearbyWords(weights, sum(weights.values()))
+        is_exchanged = back >= needed and straight < (NEARLY if is_copy else STRAIGHT) * crossed
+        yield pair, 0.0 if is_copy and is_exchanged else straight / 2, crossed / 2 if is_exchanged else 0.0
 
 
 def _related(claimed: Placed, first: _Spot, second: _Spot, given: Placed, one: _Spot, two: _Spot) -> float:
