@@ -296,6 +296,38 @@ def _print_erased(erased: Erased, remaining: Erased, of: Mapping[str, Any]) -> N
         console().print(f"{shown_time(time.time_ns())}: nothing is left of {_named(of)}", soft_wrap=True)
 
 
+@app.command("search")
+def search(
+    switch: Annotated[
+        str | None, typer.Argument(metavar="[on|off]", help="Without: print whether search is on.", show_default=False)
+    ] = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make or delete the index by which `show --search` and the pages find words in questions and answers."""
+    from ragtrace.cli.terminal import existing
+    from ragtrace.store import Store
+
+    if switch not in (None, "on", "off"):
+        raise ConfigurationError.of("ragtrace db search", switch, "on, off")
+    with Store.open(existing(store)) as opened:
+        if switch == "off":
+            opened.search_off()
+        if switch == "on":
+            with progress() as bar:
+                task = bar.add_task("indexing", total=None)
+                state = opened.search_on(lambda now: bar.update(task, total=now.requests, completed=now.indexed))
+        else:
+            state = opened.search_state()
+    if as_json:
+        print_json(asdict(state))
+        return
+    of = f"{state.indexed:,} of {state.requests:,} requests are in its index"
+    console().print(f"search is {f'on: {of}' if state.is_on else 'off'}", soft_wrap=True)
+    if state.unreadable:
+        console().print(f"{state.unreadable:,} cannot be read: ragtrace db check --all tells more", soft_wrap=True)
+
+
 @app.command("check")
 def check(
     everything: Annotated[bool, typer.Option("--all", help="Read every payload, not only the newest ones.")] = False,

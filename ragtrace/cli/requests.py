@@ -63,6 +63,10 @@ def show(
     status: Annotated[str | None, _only("--status", "STATUS", "that ended so, ok or error")] = None,
     since: Annotated[str | None, _only("--since", "TIME", "that began then or later, such as 2h ago")] = None,
     until: Annotated[str | None, _only("--until", "TIME", "that began before")] = None,
+    search: Annotated[
+        str | None,
+        _only("--search", "WORDS", "with all of these words in question or answer, after `ragtrace db search on`"),
+    ] = None,
     labeled: Annotated[
         bool | None,
         typer.Option("--labeled/--unlabeled", help="Without an id: only requests that are labeled, or are not."),
@@ -97,6 +101,7 @@ def show(
         flag=flag,
         status=status,
         is_labeled=labeled,
+        search=search,
     )
     if request_id is not None and wanted != Listing():
         raise ConfigurationError("one request was named, and a filter is for a list; leave one of them out")

@@ -22,6 +22,7 @@ from ragtrace.store import (
     _garbage as garbage,
     _records as records,
     _requests as requests,
+    _search as search,
     _spans as spans,
     label_budget,
     retention,
@@ -227,6 +228,7 @@ def erase(database: Database, subject: Subject, *, rewrite: bool, reference: str
             entry.save(connection, rows)
         garbage.condemn_orphans(database, upkeep, lambda connection: _begin(connection, upkeep))
         rows[content.name] = garbage.delete_condemned(database, upkeep, lambda connection: _begin(connection, upkeep))
+        search.purge(database, upkeep.hold)
         with database.write() as connection:
             entry.save(connection, rows)
     outcome = found.number, tuple(found.first), _some(rows), exemplars, _without(named, own)

@@ -27,6 +27,7 @@ from ragtrace.store.tables import (
     request,
     request_label,
     score,
+    search_entry,
     span_part,
     trait,
 )
@@ -34,7 +35,7 @@ from ragtrace.store.tables import (
 __all__ = ["Inspected", "count_rows", "inspect"]
 
 _PAGE: Final = 200
-_OF_REQUEST: Final = (trait, analysis, score, diagnosis, attribution_share, drawn, request_label)
+_OF_REQUEST: Final = (trait, analysis, score, diagnosis, attribution_share, drawn, request_label, search_entry)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 A page looks at the newest requests before a place, as far as `Wanted.scan` of them, and gives out those that match; who
 wants more goes on from where it ended. A slice of time gives its first requests, so that a window costs as much in a
-store of a million requests as in one of ten thousand. All is led by the indexes on time.
+store of a million requests as in one of ten thousand. All is led by the indexes on time, or by the index of
+words, which is in the order of time as well.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from ragtrace.store import _search as search
 from ragtrace.store._requests import ANALYZED, COLUMNS, listed
 from ragtrace.store.database import clean
 from ragtrace.store.rows import COVERAGE, Glance, Listing, Position, RequestPage
@@ -27,15 +29,21 @@ _JOINED: Final = request.join(diagnosis, _OF_REQUEST, isouter=True)
 
 def page(connection: sa.Connection, wanted: Listing, before: Position | None, limit: int, scan: int) -> RequestPage:
     """Up to `limit` requests that match, newest first, among the `scan` newest ones before a place."""
-    near = _near(wanted, before).order_by(request.c.started_at.desc(), request.c.request_id.desc())
-    rows = connection.execute(near.limit(1).offset(scan - 1)).first()
-    last = Position(rows.started_at, rows.request_id) if rows else None
+    near: sa.Select[Any] | None = _near(wanted, before).order_by(
+        request.c.started_at.desc(), request.c.request_id.desc()
+    )
+    if wanted.search is not None:
+        near = search.matches(connection, wanted, before)
+    if near is None:
+        return RequestPage((), None, None)
+    last = _last(connection, wanted, connection.execute(near.limit(1).offset(scan - 1)).first())
     inner = near.limit(scan).subquery()
+    order = [inner.c.place] if wanted.search is not None else [inner.c.started_at, inner.c.request_id]
     query = (
         sa.select(*COLUMNS)
         .select_from(inner.join(_JOINED, inner.c.request_id == request.c.request_id))
         .where(*_matching(wanted))
-        .order_by(inner.c.started_at.desc(), inner.c.request_id.desc())
+        .order_by(*(column.desc() for column in order))
         .limit(limit + 1)
     )
     found = listed(connection.execute(query).all())
@@ -45,6 +53,16 @@ def page(connection: sa.Connection, wanted: Listing, before: Position | None, li
     return RequestPage(tuple(found), last, last)
 
 
+def _last(connection: sa.Connection, wanted: Listing, row: sa.Row[Any] | None) -> Position | None:
+    """The place of the last request that is looked at, where there may be more behind it."""
+    if row is None:
+        return None
+    if wanted.search is None:
+        return Position(row.started_at, row.request_id)
+    same = request.c.request_id == row.request_id
+    return Position(connection.scalar(sa.select(request.c.started_at).where(same)) or 0, row.request_id)
+
+
 def _near(wanted: Listing, before: Position | None) -> sa.Select[Any]:
     """The requests to look through: what an index on time leads to."""
     query = sa.select(request.c.request_id, request.c.started_at)
@@ -52,10 +70,7 @@ def _near(wanted: Listing, before: Position | None) -> sa.Select[Any]:
         value = getattr(wanted, name)
         if value is not None:
             query = query.where(request.c[name] == clean(value))
-    if wanted.since is not None:
-        query = query.where(request.c.started_at >= wanted.since)
-    if wanted.until is not None:
-        query = query.where(request.c.started_at < wanted.until)
+    query = query.where(*_within(wanted))
     if before is not None:
         here = sa.tuple_(request.c.started_at, request.c.request_id)
         query = query.where(
@@ -65,8 +80,20 @@ def _near(wanted: Listing, before: Position | None) -> sa.Select[Any]:
     return query
 
 
+def _within(wanted: Listing) -> list[sa.ColumnElement[bool]]:
+    """What is asked of a request's start."""
+    found: list[sa.ColumnElement[bool]] = []
+    if wanted.since is not None:
+        found.append(request.c.started_at >= wanted.since)
+    if wanted.until is not None:
+        found.append(request.c.started_at < wanted.until)
+    return found
+
+
 def _led_by(wanted: Listing) -> tuple[str, ...]:
     """The fields that one index leads to together; by the others the requests that it leads to are sifted."""
+    if wanted.search is not None:
+        return ()
     if wanted.session_id is not None:
         return ("session_id",)
     return ("tenant_id",) if wanted.service is None else ("service", "segment", "tenant_id")
@@ -78,6 +105,8 @@ def _matching(wanted: Listing) -> list[sa.ColumnElement[bool]]:
     for name in {"service", "segment", "tenant_id", "session_id"}.difference(_led_by(wanted)):
         if (value := getattr(wanted, name)) is not None:
             found.append(request.c[name] == clean(value))
+    if wanted.search is not None:  # its order is that of the index, which knows milliseconds
+        found += _within(wanted)
     if wanted.stage is not None:
         found.append(diagnosis.c.stage == wanted.stage)
     if wanted.verdict is not None:

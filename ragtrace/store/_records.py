@@ -28,6 +28,7 @@ from ragtrace.store import (
     _job_queue as job_queue,
     _releases as releases,
     _requests as requests,
+    _search as search,
     _sources as sources,
     populations,
     totals,
@@ -122,6 +123,7 @@ class Batch:
         records = self._unite(connection, by_id, stored)
         job_queue.enqueue(connection, [_job(record) for record in records if record.head_sampled or record.flags], now)
         populations.put_traits(connection, records)
+        search.put(connection, records)
         releases.register(connection, records)
         said = [*self._feedback, *feedback.carried(by_id)]
         feedback.add(connection, said)

@@ -30,6 +30,8 @@ from ragtrace.store import (
     _requests as requests,
     _results as results,
     _schema as schema,
+    _search as search,
+    _search_switch as search_switch,
     _sources as sources,
     _spans as spans,
     drift,
@@ -78,6 +80,7 @@ from ragtrace.store.rows import (
     RequestPage,
     RequestRow,
     Sampled,
+    SearchState,
     ServiceCalibration,
     ServiceTraffic,
     ShadowCounts,
@@ -194,7 +197,10 @@ class Store:
     def list_requests(
         self, wanted: Listing, before: Position | None = None, *, limit: int = 50, scan: int = 5_000
     ) -> RequestPage:
-        """A page of requests, newest first, behind a place; at most `scan` requests are looked at for it."""
+        """A page of requests, newest first, behind a place; at most `scan` requests are looked at for it.
+
+        Raises: StoreError where `wanted` has words to search for and search is off in this store.
+        """
         with self._database.read() as connection:
             return listing.page(connection, wanted, before, limit, scan)
 
@@ -751,6 +757,27 @@ class Store:
         """How the chunks of each index version differ from those of an earlier one, newest version first."""
         with self._database.read() as connection:
             return drift.drift(connection, service)
+
+    # search
+
+    def search_state(self) -> SearchState:
+        """Whether the store has an index of the words of questions and answers, and how much of it is in there."""
+        with self._database.read() as connection:
+            return search_switch.state(connection)
+
+    def can_search(self) -> bool:
+        """Whether `Listing.search` may be asked for."""
+        with self._database.read() as connection:
+            return search.is_on(connection)
+
+    def search_on(self, on_batch: Callable[[SearchState], object] = lambda state: None) -> SearchState:
+        """Make the index and fill it with what is stored, in small transactions; from its beginning on, all writers of
+        this store keep it. Run again, it goes on where it ended. Raises: StoreError where SQLite has no FTS5."""
+        return search_switch.turn_on(self._database, on_batch)
+
+    def search_off(self) -> None:
+        """Delete the index; no writer keeps it from then on."""
+        search_switch.turn_off(self._database)
 
     # upkeep: all of it runs beside ingest, one at a time
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import sqlalchemy as sa
 
-from ragtrace.store import _spans as spans, totals
+from ragtrace.store import _search as search, _spans as spans, totals
 from ragtrace.store._leases import UpkeepLease
 from ragtrace.store.database import Database, chunks, pages
 from ragtrace.store.tables import (
@@ -30,6 +30,7 @@ from ragtrace.store.tables import (
     request,
     request_label,
     score,
+    search_entry,
     source_report,
     trace,
     trait,
@@ -137,6 +138,8 @@ def prune(
             busy += len(page) - len(free)
             on_batch(Pruned(dict(rows), busy))
             _pause(began)
+        if rows[search_entry.name]:
+            search.purge(database, upkeep.hold)
         for table, chosen in _others(keep, reports, now):
             number = _BATCH
             while number == _BATCH:
@@ -250,6 +253,7 @@ _TABLES: Final = (
     index_probe,
     drawn,
     request_label,
+    search_entry,
 )
 
 
@@ -257,6 +261,7 @@ def delete_all(connection: sa.Connection, request_ids: Iterable[str]) -> Counter
     """Delete these requests with everything that belongs to them; returns the numbers of rows by table."""
     deleted: Counter[str] = Counter()
     for ids in chunks(sorted(request_ids)):
+        deleted[search_entry.name] += search.forget(connection, ids)
         for table in _TABLES:
             deleted[table.name] += connection.execute(sa.delete(table).where(table.c.request_id.in_(ids))).rowcount
     return deleted

@@ -290,7 +290,8 @@ class RequestRow:
 class Listing:
     """Which requests a page lists; None: any. since, until: nanoseconds, [since, until). stage: the first that broke;
     doubt: the state of some stage; reason: of some stage; rollout: the suspected one, and version: one that the request
-    carried, both `component=version`. is_labeled: whether somebody has labeled it."""
+    carried, both `component=version`. is_labeled: whether somebody has labeled it. search: words that its question and
+    answer hold, all of them, in any order."""
 
     service: str | None = None
     segment: str | None = None
@@ -307,6 +308,7 @@ class Listing:
     flag: str | None = None
     status: str | None = None
     is_labeled: bool | None = None
+    search: str | None = None
 
 
 class Position(NamedTuple):
@@ -342,6 +344,16 @@ class RequestPage:
     rows: tuple[RequestRow, ...]
     after: Position | None
     scanned_to: Position | None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchState:
+    """Whether words can be searched for; how many of the requests are in the index, and how many could not be read."""
+
+    is_on: bool
+    indexed: int = 0
+    requests: int = 0
+    unreadable: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ __all__ = [
     "request",
     "request_label",
     "score",
+    "search_entry",
     "source",
     "source_report",
     "span_part",
@@ -632,4 +633,13 @@ calibration: Final = sa.Table(  # by which lines a service is judged: one in use
     sa.Column("named", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("shadow_named", sa.BigInteger, nullable=False, server_default="0"),
     sa.Index(None, "service", "judge"),
+)
+
+search_entry: Final = sa.Table(  # which requests the index of words holds, and their words, to take them out again
+    "search_entry",
+    metadata,
+    sa.Column("id", _ID, primary_key=True, autoincrement=False),
+    sa.Column("request_id", sa.Text, nullable=False),
+    sa.Column("words", sa.LargeBinary().with_variant(sa.Text(), "postgresql")),
+    sa.UniqueConstraint("request_id"),
 )

@@ -300,14 +300,26 @@ class _Pages:
         viewer = asked.viewer
         services = self._services(viewer)
         listing, before = read_filter(asked.query, viewer)
-        if viewer.tenant is not None and listing.service is None and services:
+        if listing.search is not None and not viewer.sees_content:
+            raise _NUMBERS()
+        can_search = viewer.sees_content and self._store.can_search()
+        if listing.search is not None and not can_search:
+            raise ConfigurationError("search is off in this store; ragtrace db search on makes its index")
+        if viewer.tenant is not None and listing.service is None and listing.search is None and services:
             listing = dataclasses.replace(listing, service=services[0])  # a tenant's index is by service
         page = rows_page(self._store, listing, before, viewer, asked.query)
         if viewer.sees_content and page.rows:
             ids = ", ".join(row.request.request_id for row in page.rows)
             self._read(viewer, f"first words of requests {ids}")
         return self._shown(
-            "requests.html", viewer, page=page, services=services, filter=listing, choices=CHOICES, query=asked.query
+            "requests.html",
+            viewer,
+            page=page,
+            services=services,
+            filter=listing,
+            choices=CHOICES,
+            query=asked.query,
+            can_search=can_search,
         )
 
     def request(self, asked: _Asked) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -33,6 +34,19 @@ def test_a_filter_leaves_what_it_says(cli: Cli, url: str, options: tuple[str, ..
     """As the page with the same filter does."""
     told = cli("show", "--service", SERVICE, *options, "--store", url, "--json")
     assert {row["request_id"] for row in json.loads(told.stdout)} == expected
+
+
+def test_search_finds_words_once_it_is_on(cli: Cli, tmp_path: Path) -> None:
+    """The message names the command until then; `off` says that it is."""
+    url = store_of(tmp_path)
+    told = cli("show", "--search", "deductible", "--store", url)
+    assert "ragtrace db search on" in told.stderr
+    assert json.loads(cli("db", "search", "on", "--store", url, "--json").stdout)["is_on"]
+    with Store.open(url) as store:
+        question = store.get_records([LOST])[LOST].query.original
+    told = cli("show", "--search", question, "--service", SERVICE, "--store", url, "--json")
+    assert LOST in {row["request_id"] for row in json.loads(told.stdout)}
+    assert cli("db", "search", "off", "--store", url).stdout == "search is off\n"
 
 
 def test_the_list_goes_back_as_far_as_needed(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,6 +171,7 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "db vacuum": ("--dry-run",),
     "db erase": ("--tenant", "tenant-1", "--dry-run"),
     "db check": (),
+    "db search": (),
     "db audit": (),
     "totals list": (),
     "totals forget": ("--service", SERVICE, "--dry-run"),

@@ -126,7 +126,7 @@ BY_OTHERS = {
     *("triage request", "triage alert", "triage serve", "alerts render", "alerts check", "alerts test"),
     "grade request",
     *("dashboards render", "verifier train", "verifier calibrate", "verifier evaluate"),
-    *("db upgrade", "db prune", "db vacuum", "db erase", "db check", "db audit"),
+    *("db upgrade", "db prune", "db vacuum", "db erase", "db check", "db audit", "db search"),
     *("totals list", "totals admit"),
     *("label extend", "label ask", "label import", "label export"),
 }

@@ -189,6 +189,26 @@ def test_filters_find_nothing_of_another_tenant(store: Store, tokens: Path) -> N
     assert SECRET not in ours.get("/requests").text
 
 
+def test_search_is_for_who_sees_texts_and_for_its_own_tenant(store: Store, tokens: Path, tmp_path: Path) -> None:
+    """The field is there once search is on; words of another tenant find nothing, and numbers alone search for none."""
+    asked = f"/requests?search={quote(SECRET)}"
+    assert client(store).get(asked).status_code == 400
+    assert 'name="search"' not in client(store).get("/requests").text
+    with Store.open(store_of(tmp_path)) as searched:
+        searched.search_on()
+        everybody, ours = client(searched), client(searched, tokens, "acme")
+        assert quote(OTHER, safe="") in everybody.get(asked).text
+        assert 'name="search"' in ours.get("/requests").text
+        nothing = ours.get(asked)
+        assert quote(OTHER, safe="") not in nothing.text
+        assert "No request matches" in nothing.text
+        for role in ("numbers", "all-numbers"):
+            assert client(searched, tokens, role).get(asked).status_code == 403
+            assert 'name="search"' not in client(searched, tokens, role).get("/requests").text
+        hostile = everybody.get(f"/requests?search={quote('<img src=x> OR * NEAR')}")
+        assert (hostile.status_code, "<img" in hostile.text) == (200, False)
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_who_sees_numbers_alone_sees_no_text(store: Store, tokens: Path, path: str) -> None:
     """Questions, answers, chunks, claims, notes and errors are left out; verdicts and figures are there."""

@@ -1,0 +1,249 @@
+"""Search: which requests hold words in their question or answer, by an index that the store has where somebody made it.
+
+What is indexed is what is stored, which the capture policy left: the distinct words of the question and of the answer,
+folded, each at most `LONGEST` characters. Beside them stand a word for the tenant and one for the service, with a
+sign that no word of a text has: so a search walks along its own tenant's requests and meets no other's.
+
+A request has one row of `search_entry`, whose number follows its start: the index gives matches newest first without
+sorting, in both databases. PostgreSQL's row holds the words, of whose tsvector there is a GIN index. SQLite's index is
+an FTS5 table without content, from which words go only if they are given again: its row holds them, compressed. That
+the FTS5 table, or the GIN index, exists says that search is on, to writers of any process.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count, islice
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from ragtrace.errors import StoreError
+from ragtrace.store._content import compress, decompress
+from ragtrace.store.database import Database, bigint, chunks, clean, insert
+from ragtrace.store.rows import Listing, Position
+from ragtrace.store.tables import request, search_entry
+from ragtrace.types import RequestRecord, content_hash
+
+__all__ = [
+    "LONGEST",
+    "create",
+    "drop",
+    "forget",
+    "is_on",
+    "matches",
+    "missing",
+    "purge",
+    "put",
+    "words_of",
+]
+
+LONGEST: Final = 40
+"""Characters of a word; what is longer counts by its beginning."""
+
+_CHARACTERS: Final = 200_000  # of a question, and of an answer
+_MOST: Final = 4_000  # words of a request; PostgreSQL takes 1 MB
+_MOST_ASKED: Final = 64  # words of a search
+_MOMENTS: Final[Mapping[str, int]] = {"sqlite": 20, "postgresql": 0}
+"""By how many bits nanoseconds are cut: SQLite's index takes less where numbers are near each other, and writes of
+PostgreSQL do not wait for each other where they are far from each other."""
+_SPREAD: Final = 22  # bits: how far requests of one moment go apart
+_PURGE_PAGES: Final = 256  # of one transaction
+_TABLE: Final = "search_word"
+_INDEX: Final = "ix_search_entry_words"
+_VECTOR: Final = "array_to_tsvector(string_to_array(words, ' '))"
+_FTS: Final = (
+    f"CREATE VIRTUAL TABLE {_TABLE} USING fts5"
+    """(words, content='', detail=none, columnsize=0, tokenize="ascii tokenchars '=_'")"""
+)
+_EAST_ASIAN: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"  # written without spaces
+_WORD: Final = re.compile(rf"[{_EAST_ASIAN}]|[^\W{_EAST_ASIAN}]+")
+_matched: Final = sa.table(_TABLE, sa.column("rowid", sa.BigInteger), sa.column(_TABLE, sa.Text))
+
+
+def words_of(text: str | None) -> Iterator[str]:
+    """The words of a text as they are indexed and searched for: letters, digits and `_`, without case and accents;
+    of Chinese and Japanese each character."""
+    folded = unicodedata.normalize("NFKD", (text or "")[:_CHARACTERS]).casefold()
+    plain = folded if folded.isascii() else "".join(one for one in folded if not unicodedata.combining(one))
+    return (found[0][:LONGEST] for found in _WORD.finditer(plain))
+
+
+def _terms(record: RequestRecord) -> list[str]:
+    """What is indexed of a record, sorted."""
+    answer = record.generation.answer if record.generation else None
+    said = chain(words_of(record.query.original), words_of(answer))
+    words = islice(dict.fromkeys(said), _MOST)
+    return sorted({*words, *_owners(clean(record.tenant_id), clean(record.service))})
+
+
+def _owners(tenant: str | None, service: str | None) -> Iterator[str]:
+    """The words that stand for a tenant and a service: no text has a word with `=`."""
+    for name, value in (("t", tenant), ("s", service)):
+        if value is not None:
+            yield f"{name}={content_hash(value)[:10]}"
+
+
+def is_on(connection: sa.Connection) -> bool:
+    """Whether the store has the index."""
+    if connection.dialect.name == "sqlite":
+        query = f"SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{_TABLE}'"
+    else:
+        query = f"SELECT to_regclass('{_INDEX}')"
+    return connection.exec_driver_sql(query).scalar() is not None
+
+
+def create(connection: sa.Connection) -> None:
+    """Make the index, empty, where there is none; no writer of records should be beside. Raises: StoreError."""
+    if is_on(connection):
+        return
+    if connection.dialect.name != "sqlite":
+        connection.exec_driver_sql(f"CREATE INDEX {_INDEX} ON {search_entry.name} USING gin ({_VECTOR})")
+        return
+    if connection.exec_driver_sql("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'").scalar() is None:
+        raise StoreError("this Python's SQLite has no FTS5; use another build of Python, or PostgreSQL")
+    connection.exec_driver_sql(_FTS)
+
+
+def drop(connection: sa.Connection) -> None:
+    """Delete the index with all that is in it; no writer of records should be beside."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("PRAGMA secure_delete = ON")
+        connection.exec_driver_sql(f"DROP TABLE IF EXISTS {_TABLE}")
+        connection.execute(sa.delete(search_entry))
+    else:
+        connection.exec_driver_sql(f"DROP INDEX IF EXISTS {_INDEX}")
+        connection.exec_driver_sql(f"TRUNCATE {search_entry.name}")
+
+
+def missing(connection: sa.Connection, behind: str, limit: int) -> Sequence[str]:
+    """Up to `limit` requests behind an id that are not in the index, locked, in the order of their ids."""
+    there = sa.exists().where(search_entry.c.request_id == request.c.request_id)
+    query = sa.select(request.c.request_id).where(request.c.request_id > behind, ~there)
+    return connection.scalars(query.order_by(request.c.request_id).limit(limit).with_for_update()).all()
+
+
+def put(connection: sa.Connection, records: Iterable[RequestRecord]) -> None:
+    """Index these stored requests as they are now, each once; nothing where search is off."""
+    given = {record.request_id: record for record in records}
+    if not given or not is_on(connection):
+        return
+    forget(connection, given)
+    numbers = _numbered(connection, given)
+    if connection.dialect.name == "sqlite":
+        statement = f"INSERT INTO {_TABLE} (rowid, words) VALUES (?, ?)"
+        rows = [(number, " ".join(_terms(given[each]))) for each, number in sorted(numbers.items())]
+        connection.exec_driver_sql(statement, rows)
+
+
+def _kept(connection: sa.Connection, record: RequestRecord) -> Any:
+    """The words as a row of `search_entry` has them."""
+    terms = _terms(record)
+    if connection.dialect.name == "sqlite":
+        return compress(" ".join(terms).encode())
+    return " ".join(terms)
+
+
+def _numbered(connection: sa.Connection, records: Mapping[str, RequestRecord]) -> dict[str, int]:
+    """Insert the rows of records, by request, at the first free numbers from their moments on. Requests of one moment
+    go apart by chance, twice as far with each attempt, so that ten thousand of them take few. Returns the numbers."""
+    numbers: dict[str, int] = {}
+    kept = {each: _kept(connection, record) for each, record in records.items()}
+    for attempt in count():
+        left = [each for each in records if each not in numbers]
+        if not left:
+            break
+        width = 1 << min(attempt, _SPREAD)
+        drawn = {each: _moment(connection, records[each].started_at) + random.randrange(width) for each in left}
+        in_order = sorted(left, key=lambda each: drawn[each])  # so that two writers do not wait for each other
+        values = [{"id": drawn[each], "request_id": each, "words": kept[each]} for each in in_order]
+        statement = insert(connection, search_entry).on_conflict_do_nothing().returning(search_entry.c.request_id)
+        numbers.update((each, drawn[each]) for each in connection.scalars(statement, values))
+    return numbers
+
+
+def _moment(connection: sa.Connection, started_at: int) -> int:
+    """The number from which on a request that began then (nanoseconds) stands."""
+    return bigint(started_at) >> _MOMENTS[connection.dialect.name]
+
+
+def forget(connection: sa.Connection, request_ids: Iterable[str]) -> int:
+    """Take these requests out of the index; `purge` takes their words off SQLite's pages. Returns how many there were.
+    Raises: StoreError where a row is damaged."""
+    number = 0
+    for ids in chunks(sorted(request_ids)):
+        chosen = search_entry.c.request_id.in_(ids)
+        if connection.dialect.name == "sqlite":
+            rows = connection.execute(sa.select(search_entry.c.id, search_entry.c.words).where(chosen)).all()
+            if rows:
+                statement = f"INSERT INTO {_TABLE} ({_TABLE}, rowid, words) VALUES ('delete', ?, ?)"
+                connection.exec_driver_sql(statement, [(row.id, _read(row.words)) for row in rows])
+        number += connection.execute(sa.delete(search_entry).where(chosen)).rowcount
+    return number
+
+
+def _read(words: bytes) -> str:
+    try:
+        return decompress(words).decode()
+    except Exception as error:
+        raise StoreError(
+            f"the index of words is damaged ({error}); ragtrace db search off, then on, makes it anew"
+        ) from error
+
+
+def purge(database: Database, begin: Callable[[sa.Connection], object]) -> None:
+    """Write SQLite's index anew in small transactions, since words of requests that are gone stay on its pages until
+    then. PostgreSQL's rows go with VACUUM, as those of other tables do. begin: what each transaction does first."""
+    if not database.address.is_sqlite:
+        return
+    for _ in range(2):  # where a merge was under way, the first round ends that one alone
+        pages = -_PURGE_PAGES  # less than nothing: all that is there becomes one
+        while _merge(database, pages, begin):
+            pages = _PURGE_PAGES
+
+
+def _merge(database: Database, pages: int, begin: Callable[[sa.Connection], object]) -> bool:
+    """One step. Returns whether there was something to do."""
+    with database.write() as connection:
+        begin(connection)
+        if not is_on(connection):
+            return False
+        connection.exec_driver_sql("PRAGMA secure_delete = ON")
+        driver: Any = connection.connection.driver_connection
+        before = driver.total_changes
+        connection.exec_driver_sql(f"INSERT INTO {_TABLE} ({_TABLE}, rank) VALUES ('merge', ?)", (pages,))
+        return bool(driver.total_changes - before >= 2)  # as SQLite says when there was nothing to do
+
+
+def matches(connection: sa.Connection, wanted: Listing, before: Position | None) -> sa.Select[Any] | None:
+    """The requests (`request_id`, `place`) that hold all words of `wanted.search`, of its tenant and service; newest
+    first by `place`, behind a position. None where it has no word. Raises: StoreError where search is off."""
+    if not is_on(connection):
+        raise StoreError("search is off in this store; ragtrace db search on makes its index")
+    asked = list(islice(dict.fromkeys(words_of(wanted.search)), _MOST_ASKED))
+    if not asked:
+        return None
+    terms = [*asked, *_owners(clean(wanted.tenant_id), clean(wanted.service))]
+    place, which = search_entry.c.id, _holding(connection, terms)
+    query = sa.select(search_entry.c.request_id, place.label("place")).select_from(which[0]).where(which[1])
+    number = _matched.c.rowid if connection.dialect.name == "sqlite" else place
+    if wanted.since is not None:
+        query = query.where(number >= _moment(connection, wanted.since))
+    if wanted.until is not None:
+        query = query.where(number < _moment(connection, wanted.until) + (1 << _SPREAD))
+    if before is not None:
+        own = connection.scalar(sa.select(place).where(search_entry.c.request_id == clean(before.request_id)))
+        query = query.where(number < (_moment(connection, before.started_at) if own is None else own))
+    return query.order_by(number.desc())
+
+
+def _holding(connection: sa.Connection, terms: Sequence[str]) -> tuple[sa.FromClause, sa.ColumnElement[bool]]:
+    """From where, and which. A term has neither quotes nor signs of a query."""
+    if connection.dialect.name == "sqlite":
+        joined = _matched.join(search_entry, search_entry.c.id == _matched.c.rowid)
+        return joined, _matched.c[_TABLE].op("MATCH")(" ".join(f'"{term}"' for term in terms))
+    asked = " & ".join(f"'{term}'" for term in terms)
+    return search_entry, sa.literal_column(_VECTOR).op("@@")(sa.cast(asked, sa.dialects.postgresql.TSQUERY))
