@@ -13,6 +13,7 @@ from ragtrace.alerts._recording import BUDGET, bad_ratio, doubted, not_known, qu
 from ragtrace.alerts.settings import BurnRate, Duration
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry import Instrument, StageInfo
+from ragtrace.times import parse_span
 
 __all__ = ["ALL_SEGMENTS", "labeled_owner", "of_burn", "of_instrument", "of_suspicion"]
 
@@ -185,12 +186,15 @@ def _pages(made: AlertPolicy, stage: str, severity: str) -> dict[str, str]:
     base = made.settings.links.pages.rstrip("/")
     if not base:
         return {}
-    own = "&segment={{ $labels.segment | urlquery }}"
-    segment = f'{{{{ if ne $labels.segment "{ALL_SEGMENTS}" }}}}{own}{{{{ end }}}}'
-    since = _SINCE[severity].replace(" ", "+")
-    address = f"{base}/triage?service={{{{ $labels.service | urlquery }}}}{segment}&since={since}"
-    about = f"{address}&stage={stage}&severity={severity}"
+    of = "service={{ $labels.service | urlquery }}&segment={{ $labels.segment | urlquery }}"
+    window = f"since={_moment(int(parse_span('since', _SINCE[severity].removesuffix(' ago'))))}&until={_moment(0)}"
+    about = f"{base}/triage?{of}&{window}&stage={stage}&severity={severity}"
     return {"triage": about, "answer": f"{about}#judge"}
+
+
+def _moment(before: int) -> str:
+    """The time so many seconds before the alert was evaluated, in nanoseconds: a link means the same the day after."""
+    return f'{{{{ with query "(time() - {before}) * 1e9" }}}}{{{{ . | first | value | printf "%.0f" }}}}{{{{ end }}}}'
 
 
 def _links(made: AlertPolicy, place: str, runbook: str | None, labels: tuple[str, ...]) -> dict[str, str]:

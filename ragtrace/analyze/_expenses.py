@@ -58,26 +58,31 @@ def stage_expenses(
 def _expense(
     record: RequestRecord, stage: str, runs: list[StageRun], prices: Prices, tokenizers: CountTokens | None
 ) -> StageExpense:
-    model = _model(record, stage, runs)
-    reads = tokenizers(model) if model and tokenizers else None
-    counts = [_tokens(record, run, reads) for run in runs]
+    models = [_model(record, stage, run) for run in runs]
+    counts = [
+        _tokens(record, run, tokenizers(model) if model and tokenizers else None)
+        for run, model in zip(runs, models, strict=True)
+    ]
+    costs = [_cost(prices.get(model or ""), stage, *count) for model, count in zip(models, counts, strict=True)]
     given, made = _sum(count[0] for count in counts), _sum(count[1] for count in counts)
     sources = [count[1] for count in (given, made) if count is not None]
     return StageExpense(
         stage=stage,  # type: ignore[arg-type]  # of `STAGES_OF_RUNS`
         duration_ns=sum(run.duration_ns for run in runs),
-        model=model,
+        model=models[-1],
         input_tokens=given[0] if given else None,
         output_tokens=made[0] if made else None,
         counted=max(sources, key=_SURE.index) if sources else None,
-        cost=_cost(prices.get(model or ""), stage, given, made, len(runs)),
+        cost=None if None in costs else sum(cost for cost in costs if cost is not None),
     )
 
 
-def _model(record: RequestRecord, stage: str, runs: Iterable[StageRun]) -> str | None:
-    """What the runs name, else the version of the component that the stage asks; of packing the generator, whose tokens
-    it counts."""
-    if stage in ("generate", "pack"):
+def _model(record: RequestRecord, stage: str, run: StageRun) -> str | None:
+    """What the run names, else the version of the component that the stage asks; of packing the last generator, whose
+    tokens it counts."""
+    if isinstance(run, GenerateRun):
+        return run.generation.model or record.versions.get("model")
+    if stage == "pack":
         named = [run.generation.model for run in record.stages if isinstance(run, GenerateRun) and run.generation.model]
         return named[-1] if named else record.versions.get("model")
     return next((record.versions[name] for name in _COMPONENTS[stage] if name in record.versions), None)
@@ -87,7 +92,8 @@ def _tokens(record: RequestRecord, run: StageRun, reads: Callable[[str], int] | 
     """What a run's model read and wrote."""
     question = record.query.rewritten or record.query.original
     if isinstance(run, RetrieveRun):
-        return _count([run.query or question], reads), None
+        is_embedded = "embedding" in record.versions  # words alone read no tokens
+        return (_count([run.query or question or None], reads) if is_embedded else None), None
     if isinstance(run, RerankRun):
         texts = {candidate.chunk_id: candidate.text for candidate in record.candidates}
         known = [texts.get(move.chunk_id) for move in run.moves if move.rank_before is not None]
@@ -132,12 +138,12 @@ def _sum(counts: Iterable[_Count]) -> _Count:
     return sum(number for number, _ in sure), max((source for _, source in sure), key=_SURE.index)
 
 
-def _cost(price: Mapping[str, float] | None, stage: str, given: _Count, made: _Count, calls: int) -> float | None:
-    """By the price of the model; None without one, or where tokens with a price are not known."""
+def _cost(price: Mapping[str, float] | None, stage: str, given: _Count, made: _Count) -> float | None:
+    """Of a run by the price of its model; None without one, or where tokens with a price are not known."""
     if price is None or stage == "pack":
         return None
     priced = {"input": given} | ({"output": made} if stage == "generate" else {})
-    cost = calls * price.get("call", 0.0)
+    cost = price.get("call", 0.0)
     for part, count in priced.items():
         if price.get(part) and count is None:
             return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
@@ -37,7 +37,7 @@ class PromptFrames:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._last: OrderedDict[str, deque[str]] = OrderedDict()
+        self._last: OrderedDict[str, OrderedDict[str, str]] = OrderedDict()  # frames by service and request
 
     def named(self, items: Sequence[Item]) -> list[Item]:
         """The items, records with the hash of their prompt's frame where that is a version."""
@@ -48,18 +48,22 @@ class PromptFrames:
         if COMPONENT in record.versions:
             return record
         digest = frame_hash(record)
-        if digest is None or not self._is_usual(record.service, digest):
+        if digest is None or not self._is_usual(record, digest):
             return record
         return replace(record, versions={**record.versions, COMPONENT: digest})
 
-    def _is_usual(self, service: str, digest: str) -> bool:
+    def _is_usual(self, record: RequestRecord, digest: str) -> bool:
+        """A request counts once, however often its writing is tried."""
         with self._lock:
-            last = self._last.setdefault(service, deque(maxlen=_LAST))
-            self._last.move_to_end(service)
+            last = self._last.setdefault(record.service, OrderedDict())
+            self._last.move_to_end(record.service)
             if len(self._last) > _SERVICES:
                 self._last.popitem(last=False)
-            last.append(digest)
-            return Counter(last)[digest] >= _LEAST
+            last[record.request_id] = digest
+            last.move_to_end(record.request_id)
+            if len(last) > _LAST:
+                last.popitem(last=False)
+            return Counter(last.values())[digest] >= _LEAST
 
 
 def frame_hash(record: RequestRecord) -> str | None:

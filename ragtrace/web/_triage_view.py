@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -9,6 +10,7 @@ from typing import Final
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Store
+from ragtrace.store.label_budget import OTHER
 from ragtrace.triage import Check, Report, Window, pages_text, triage_segment
 from ragtrace.triage.postmortem import postmortem
 from ragtrace.triage.rendering import (
@@ -59,6 +61,13 @@ class TriageView:
     named: str  # the stage that the alert named
     severity: str
 
+    @property
+    def answer(self) -> str:
+        """The command that says whether the alert was right."""
+        about = {"service": self.service, "segment": self.segment, "stage": self.named, "severity": self.severity}
+        words = shlex.join(f"--{name}={value}" for name, value in about.items() if value)
+        return f"ragtrace triage judge {words} right|wrong-stage|false"
+
 
 def triage_view(store: Store, service: str, query: Mapping[str, str]) -> TriageView:
     """Walk the evidence of a link's window: by default of the day before the service's last request, no longer than
@@ -66,6 +75,8 @@ def triage_view(store: Store, service: str, query: Mapping[str, str]) -> TriageV
     window, segment = _asked(store, service, query)
     stages = tuple(stage.name for stage in STAGES)
     report = triage_segment(store, service, segment, window, limit=_MOST)
+    if segment == OTHER and report.range and not report.range.requests:  # the exporter's name for several segments
+        report = triage_segment(store, service, None, window, limit=_MOST)
     return TriageView(
         report=report,
         facts=tuple(_facts(report)),
@@ -99,7 +110,9 @@ def _asked(store: Store, service: str, query: Mapping[str, str]) -> tuple[Window
     last = around[1] + 1 if around else 0
     first = around[0] if around else 0
     until = _moment("until", query.get("until")) or last
-    since = _moment("since", query.get("since")) or max(first, until - _DAY)
+    since = _moment("since", query.get("since"))
+    if since is None or (since >= last and until == last):  # nothing came since then: the day before the last request
+        since = max(first, until - _DAY)
     if since >= until:
         raise ConfigurationError("the window ends before it begins; give since before until")
     return Window.of(since, until), query.get("segment", "").strip() or None

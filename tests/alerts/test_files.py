@@ -224,8 +224,10 @@ def test_with_pages_an_alert_carries_an_address(written: Written) -> None:
     )
     assert told["triage"] == (
         "https://rag.example.org/triage?service={{ $labels.service | urlquery }}"
-        '{{ if ne $labels.segment "other" }}&segment={{ $labels.segment | urlquery }}{{ end }}'
-        "&since=3h+ago&stage=ranking&severity=page"
+        "&segment={{ $labels.segment | urlquery }}"
+        '&since={{ with query "(time() - 10800) * 1e9" }}{{ . | first | value | printf "%.0f" }}{{ end }}'
+        '&until={{ with query "(time() - 0) * 1e9" }}{{ . | first | value | printf "%.0f" }}{{ end }}'
+        "&stage=ranking&severity=page"
     )
     assert told["answer"] == f"{told['triage']}#judge"
     with pytest.raises(ConfigurationError, match="an address like"):

@@ -74,6 +74,27 @@ def test_without_counts_a_tokenizer_counts_and_without_one_it_is_an_estimate() -
     assert exact[0].counted == "estimate"
 
 
+def test_each_run_is_paid_at_the_price_of_its_own_model() -> None:
+    """A cheap model that rewrites and a dear one that answers; the whole has no cost where one has no price."""
+    usage = TokenUsage(input_tokens=1_000_000, output_tokens=0)
+    both = replace(
+        record(),
+        stages=tuple(
+            GenerateRun(generation=Generation(model=model, answer="", usage=usage)) for model in ("small", "big")
+        ),
+    )
+    prices = {"small": {"input": 0.1}, "big": {"input": 10.0}}
+    (made,) = stage_expenses(both, prices)
+    assert (made.cost, made.model) == (pytest.approx(10.1), "big")
+    assert stage_expenses(both, {"big": prices["big"]})[0].cost is None
+
+
+def test_a_retriever_without_an_embedding_reads_no_tokens() -> None:
+    """Nor does one whose question was not kept."""
+    assert stage_expenses(replace(record(), versions={}))[0].input_tokens is None
+    assert stage_expenses(replace(record(), query=Query(original="")))[0].input_tokens is None
+
+
 def test_one_reported_count_beside_an_estimate_is_called_an_estimate() -> None:
     """The whole is as sure as its least sure part."""
     made = stage_expenses(record(TokenUsage(output_tokens=100)))[-1]

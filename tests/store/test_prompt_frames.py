@@ -58,6 +58,13 @@ def test_what_differs_in_each_request_is_no_version() -> None:
     assert not any("prompt_hash" in frames.version(one).versions for one in talk)
 
 
+def test_a_request_counts_once_however_often_it_is_written() -> None:
+    """A database that is away has a batch tried again and again."""
+    frames = PromptFrames()
+    for _ in range(20):
+        assert "prompt_hash" not in frames.version(record(1)).versions
+
+
 def test_a_packer_that_returns_a_string_has_a_hash_and_counts(tmp_path: Path) -> None:
     """Its chunks are found in the prompt, by what the retriever returned."""
     from ragtrace.analyze._expenses import stage_expenses

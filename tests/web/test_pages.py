@@ -378,6 +378,16 @@ def test_triage_leads_to_the_runbook_and_to_a_postmortem(store: Store, tokens: P
         assert me.get(f"/runbooks/{name}").status_code == 404
 
 
+def test_an_alert_s_link_means_something_the_day_after(store: Store, tokens: Path) -> None:
+    """Behind the last request stands the day before it; the segments past the limit are walked as all; who may not
+    judge here reads the command of the terminal."""
+    link = f"/triage?service={quote(SERVICE)}&segment=other&stage=ranking&since={2**62}"
+    page = client(store, tokens, "acme").get(link)
+    assert page.status_code == 200
+    assert "no requests" not in page.text
+    assert "--segment=other --stage=ranking --severity=page right|wrong-stage|false" in page.text
+
+
 def test_a_page_that_was_right_is_kept(store: Store) -> None:
     """Of the alert's service, segment and stage, with who said so; of a service that is not there nothing is."""
     me = client(store)
