@@ -85,7 +85,7 @@ def test_what_older_versions_stored_begins_at_the_upgrade(tmp_path: Path, make_r
         connection.exec_driver_sql("ALTER TABLE diagnosis DROP COLUMN expenses")
         for view in ("v_label", "v_feedback"):
             connection.exec_driver_sql(f"DROP VIEW {view}")
-        for table in ("audit", "request_label", "drawn", "drawing", "calibration"):
+        for table in ("audit", "request_label", "drawn", "drawing", "calibration", "search_entry"):
             connection.exec_driver_sql(f"DROP TABLE {table}")
         connection.exec_driver_sql("UPDATE ragtrace_version SET version_num = '0015'")
     database.close()
