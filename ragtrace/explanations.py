@@ -100,7 +100,10 @@ class GeneratorAttribution(_Part, frozen=True, kw_only=True):
 
     players: Literal["documents", "words"] = "documents"
     chunk_ids: tuple[str, ...] = ()  # of documents
-    query_spans: tuple[Offsets, ...] = ()  # of words
+    query_spans: tuple[
+        Offsets, ...
+    ] = ()  # of words; of phrases, where the question has more words than can be asked for
+    query_words: tuple[Offsets, ...] = ()  # where `query_spans` are phrases: the words that they consist of
     answer_spans: tuple[Offsets, ...] = ()
     values: tuple[tuple[float, ...], ...] = ()
     drops: tuple[tuple[float, ...], ...] = ()  # of documents
@@ -123,6 +126,18 @@ class GeneratorAttribution(_Part, frozen=True, kw_only=True):
     precision: Precision | None = None  # of a local model that is not in float32
     log: CoalitionScores | None = None
     compared: tuple[MethodShares, ...] = ()  # other methods on the same subsets, where they were asked for
+
+    def word_shares(self) -> tuple[tuple[Offsets, ...], tuple[float, ...]]:
+        """The question's words with their shares, to shade them: each word of a phrase has an equal part of its share,
+        which was measured of the phrase as a whole."""
+        if not self.query_words:
+            return self.query_spans, self.shares
+        spans, shares = list[Offsets](), list[float]()
+        for (start, end), share in zip(self.query_spans, self.shares, strict=True):
+            inside = [word for word in self.query_words if start <= word[0] and word[1] <= end]
+            spans += inside
+            shares += [share / len(inside)] * len(inside)
+        return tuple(spans), tuple(shares)
 
 
 class RetrieverAttribution(_Part, frozen=True, kw_only=True):

@@ -174,6 +174,12 @@ def term_of(word: str) -> str:
     return folded if folded[0].isdigit() else stem(folded)
 
 
+def is_function_word(word: str) -> bool:
+    """Whether a word ties others together, as "of" does: a stop word of English, or a common one of other languages."""
+    folded = word.casefold()
+    return folded in _OWN or folded in _FOREIGN
+
+
 @lru_cache(maxsize=1024)
 def is_english(text: str) -> bool:
     """Whether the lexical rules fit `text`: mostly Latin letters, no more function words of other languages, and some

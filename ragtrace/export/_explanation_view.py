@@ -41,6 +41,7 @@ __all__ = [
     "measured",
     "method",
     "number",
+    "phrases_note",
     "precision",
     "precision_of",
     "terms",
@@ -197,6 +198,14 @@ def main_p(ps: Sequence[float]) -> int | None:
 def unit_of(attribution: GeneratorAttribution | None) -> str:
     """In what its shares are given."""
     return "likeness" if attribution is not None and attribution.unit == "similarity" else "nats per token"
+
+
+def phrases_note(query: GeneratorAttribution) -> str:
+    """How the words of a long question were asked for, and what their shades are."""
+    return (
+        f"The question has {len(query.query_words)} words, asked for in {len(query.query_spans)} groups. Shares and "
+        "errors are of whole groups; a word's shade is its group's share, divided evenly among its words."
+    )
 
 
 def bounds(documents: Sequence[Document]) -> tuple[float, float]:

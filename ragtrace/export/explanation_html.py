@@ -33,6 +33,7 @@ from ragtrace.export._explanation_view import (
     measured,
     method,
     number,
+    phrases_note,
     precision,
     precision_of,
     unit_of,
@@ -131,7 +132,7 @@ def stylesheet() -> str:
 @cache
 def _templates() -> Environment:
     environment = templates("ragtrace.export")
-    environment.filters |= {"number": number, "measured": measured, "unit": unit_of}
+    environment.filters |= {"number": number, "measured": measured, "unit": unit_of, "phrases_note": phrases_note}
     environment.globals |= {"levels": LEVELS, "used_by": USED_BY, "units": _UNITS}
     return environment
 
@@ -159,7 +160,7 @@ def _colored_question(question: str, terms: Sequence[TermUse]) -> Html:
 
 
 def _query_words(question: str, query: GeneratorAttribution) -> tuple[Html, list[tuple[str, str]]]:
-    """The question shaded by what each word adds to the answer, and the words that matter most with their figures."""
+    """The question shaded by what each word adds to the answer, and the words or phrases that matter most."""
     digits = precision_of(query)
     order = sorted(range(len(query.shares)), key=lambda place: -abs(query.shares[place]))[:_WORDS]
     rows = []
@@ -167,7 +168,7 @@ def _query_words(question: str, query: GeneratorAttribution) -> tuple[Html, list
         start, end = query.query_spans[place]
         error = query.share_errors[place] if place < len(query.share_errors) else None
         rows.append((question[start:end], measured(query.shares[place], error, digits)))
-    return shaded_text(question, query.query_spans, query.shares, LEAST_SHARE), rows
+    return shaded_text(question, *query.word_shares(), LEAST_SHARE), rows
 
 
 def _answer_words(data: dict[str, Any]) -> Sequence[tuple[str, str]]:

@@ -41,6 +41,7 @@ from ragtrace.export._explanation_view import (
     measured,
     method,
     number,
+    phrases_note,
     precision,
     precision_of,
     terms,
@@ -189,15 +190,19 @@ def _alignment(found: Alignment) -> Iterator[RenderableType]:
 
 def _query(query: GeneratorAttribution, shown: View) -> Iterator[RenderableType]:
     yield Text(f"which words of the question the answer needs, {unit_of(query)}", style=_HEAD)
-    yield _single(shown.question, TokenWeights(spans=query.query_spans, weights=query.shares), None)
+    spans, weights = query.word_shares()
+    yield _single(shown.question, TokenWeights(spans=spans, weights=weights), None)
+    if query.query_words:
+        yield Text(phrases_note(query), style=_FAINT)
     order = sorted(range(len(query.shares)), key=lambda place: -abs(query.shares[place]))[:6]
     parts = []
     digits = precision_of(query)
     for place in order:
         start, end = query.query_spans[place]
         error = query.share_errors[place] if place < len(query.share_errors) else None
-        parts.append(f"{shown.question[start:end]} {measured(query.shares[place], error, digits)}")
-    yield Text(", ".join(parts), style=_FAINT)
+        text = " ".join(shown.question[start:end].split())
+        parts.append(f"{text} {measured(query.shares[place], error, digits)}")
+    yield Text(("; " if query.query_words else ", ").join(parts), style=_FAINT)
     lines = [(name, Text(value)) for name, value in terms(shown)]
     if lines:
         yield Text("terms that went into the search, and into the answer", style=_HEAD)

@@ -18,6 +18,7 @@ from ragtrace.engines.causal_lm import CausalLM, Generated
 from ragtrace.engines.cross_encoder import CrossEncoder
 from ragtrace.engines.model_names import load_generator
 from ragtrace.errors import AttributionError, ModelError
+from ragtrace.explanations import Explanation
 from ragtrace.types import (
     Candidate,
     GenerateRun,
@@ -202,12 +203,51 @@ def test_odd_records(record: RequestRecord, generator: str | None, alignment: st
     assert (found.generator is None) == (generator is not None)
 
 
-def test_a_question_of_many_words() -> None:
-    """More than thirty words have no attribution; documents still have."""
-    record = replace(RECORD, query=Query(original="why " * 31 + "?"))
-    found = explain_record(record, generator=AdditiveGenerator(WORTH))
-    assert found.skipped["query"] == "31 words in the question; at most 30 can be attributed to"
-    assert found.generator is not None
+LONG = (
+    "We moved in May. " + "Then this and that happened to us and to them, " * 4 + "so is theft covered abroad, and why?"
+)
+
+
+def of_long_question(
+    budget: int | None = None, known: Explanation | None = None
+) -> tuple[Explanation, AdditiveGenerator]:
+    """The answer needs one word of 50; what was scored."""
+    engine = AdditiveGenerator({"abroad": 2.0})
+    record = replace(RECORD, query=Query(original=LONG))
+    return explain_record(record, generator=engine, parts=["query"], budget=budget, known=known), engine
+
+
+def test_a_question_of_many_words_is_asked_for_in_groups() -> None:
+    """At most thirty; the group that matters is cut to the one word that does, within the budget, with errors."""
+    explained, engine = of_long_question()
+    found = explained.query
+    assert found is not None
+    shares = {LONG[start:end]: share for (start, end), share in zip(found.query_spans, found.shares, strict=True)}
+    assert shares["abroad"] == pytest.approx(2.0, abs=0.02)
+    assert sum(shares.values()) == pytest.approx(2.0)
+    assert len(found.query_words) > len(found.query_spans) == 30
+    assert len(engine.prompts) == found.evaluations == 240
+    assert all(error is not None for error in found.share_errors)
+    spans, weights = found.word_shares()
+    assert spans == found.query_words
+    assert sum(weights) == pytest.approx(sum(found.shares))
+
+
+def test_a_small_budget_takes_no_first_look_and_is_continued() -> None:
+    """The groups stay those of the stored explanation, and nothing is scored twice."""
+    few, engine = of_long_question(80)
+    more, later = of_long_question(100, few)
+    assert few.query is not None
+    assert more.query is not None
+    assert (few.query.evaluations, len(engine.prompts)) == (80, 80)
+    assert (more.query.evaluations, len(later.prompts)) == (100, 20)
+    assert more.query.query_spans == few.query.query_spans
+    whole, _ = of_long_question(160)
+    further, later = of_long_question(200, whole)
+    assert whole.query is not None
+    assert further.query is not None
+    assert whole.query.query_spans == further.query.query_spans
+    assert (whole.query.evaluations, further.query.evaluations, len(later.prompts)) == (160, 200, 40)
 
 
 def test_values_that_are_no_numbers_are_an_error() -> None:

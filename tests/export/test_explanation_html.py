@@ -287,6 +287,22 @@ def test_the_terms_of_the_question_by_who_used_them() -> None:
     assert "covered60 %10 %only the retriever used it" in text
 
 
+def test_a_long_question_says_which_words_make_a_group() -> None:
+    """The groups with their shares, and what the shades of their words are."""
+    question = "Is theft covered abroad?"
+    spans = ((0, 2), (3, 8), (9, 16), (17, 23))
+    words = GeneratorAttribution(
+        players="words", query_spans=((0, 2), (3, 23)), query_words=spans, shares=(0.0, 0.6), share_errors=(0.1, 0.1)
+    )
+    assert words.word_shares()[0] == spans
+    assert words.word_shares()[1] == pytest.approx((0.0, 0.2, 0.2, 0.2))
+    html = page(replace(record(), query=Query(original=question), stages=()), Explanation(query=words))
+    text = _Page(html).text()
+    assert "The question has 4 words, asked for in 2 groups." in text
+    assert "divided evenly among its words" in text
+    assert '<th scope="row">theft covered abroad</th>' in html
+
+
 def test_a_closed_model_colors_the_parts_of_the_prompt_by_their_weight() -> None:
     """From no color at 0 to the strongest at 1, in the order of the prompt, each with its figure."""
     parts = [line for line in page(record(), left_out((0.0, 1.0, 0.5))).splitlines() if '<p class="part">' in line]
