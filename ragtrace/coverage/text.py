@@ -28,6 +28,7 @@ __all__ = [
     "is_content",
     "is_english",
     "is_english_question",
+    "is_function_word",
     "is_prose",
     "located_terms",
     "located_words",
