@@ -381,6 +381,8 @@ def _compared_reason(result: CellEstimate, outcome: Outcome, adjusted: float, po
     if outcome == "fail":
         text = f"{_worse_or_better(result.difference)} ({span}); chance is ruled out (adjusted p {_p(adjusted)})."
         within = result.p_inferior <= policy.alpha
+        if not within and 0 < -result.difference < result.margin:
+            return f"{text} More than the margin of {margin} is not ruled out."
         return f"{text} {'Within the margin of' if within else 'The margin is'} {margin}" + (
             ", but this metric is a guardrail: it must not get worse at all." if within else "."
         )

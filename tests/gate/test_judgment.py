@@ -64,6 +64,18 @@ def test_a_loss_within_the_margin_passes_and_is_told() -> None:
     assert "guardrail" in guard.reason
 
 
+def test_a_loss_below_the_margin_fails_until_it_is_shown_to_be_within() -> None:
+    """A tenth of the answers lose 60 points, margin 10: 60 pairs do not rule the margin out, 240 do."""
+    rule = msgspec.structs.replace(SCORE, margin=0.1)
+    few, many = (verdict(np.full(count, 0.8), np.where(np.arange(count) % 10, 0.8, 0.2), rule) for count in (60, 240))
+    assert (few.outcome, many.outcome) == ("fail", "pass")
+    assert few.difference == pytest.approx(-0.06)
+    assert many.difference == pytest.approx(-0.06)
+    assert sure(few.low) < -0.1 < sure(many.low)
+    assert "More than the margin of 0.1 is not ruled out" in few.reason
+    assert 60 < sure(few.decides) <= 240
+
+
 def test_few_requests_are_inconclusive_and_say_how_many_it_takes() -> None:
     """Eighty noisy pairs; with forty the margin cannot be shown at all, and the least number is said."""
     cell = verdict(scores(6, 80), scores(7, 80))

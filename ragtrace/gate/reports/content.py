@@ -195,6 +195,13 @@ def harm_in_margins(cell: Cell) -> float:
     return harm(cell) / cell.margin if cell.margin > 0 else 0.0
 
 
+def may_be_within(cell: Cell, alpha: float) -> bool:
+    """Whether a failed cell lost less than its margin, and more is not ruled out: more requests may show that it is
+    within."""
+    unsure = cell.outcome == "fail" and cell.p_inferior is not None and cell.p_inferior > alpha
+    return unsure and 0 < harm(cell) < cell.margin
+
+
 def place(cell: Cell) -> str:
     """Where a cell was judged."""
     return "all requests" if cell.segment is None else label(cell.segment)

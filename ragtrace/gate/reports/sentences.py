@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 from shlex import quote
 from typing import Final
 
@@ -11,7 +12,15 @@ from ragtrace.gate._judgment import is_doubt
 from ragtrace.gate._population import is_hint, is_state
 from ragtrace.gate._refusals import UNTOLD
 from ragtrace.gate.reports import content
-from ragtrace.gate.reports.content import floor_of, harm_in_margins, is_missing, minimum, place, stays_open
+from ragtrace.gate.reports.content import (
+    floor_of,
+    harm_in_margins,
+    is_missing,
+    may_be_within,
+    minimum,
+    place,
+    stays_open,
+)
 from ragtrace.gate.types import Break, Cell, GateReport, SideSummary, StageShares, VersionChange
 from ragtrace.triage.rendering import clock, percent, plain, written
 
@@ -262,6 +271,7 @@ def _mend(report: GateReport) -> Iterator[str]:
     if break_ is None:
         if any(cell.blocks for cell in report.cells):
             yield "Mend what failed, or widen its margin in the policy where the loss is worth it."
+            yield from _prove_within(report)
         return
     if break_.requests:
         yield f"{break_.owner}: look at what became worse, request {plain(break_.requests[0][1])} first."
@@ -270,8 +280,24 @@ def _mend(report: GateReport) -> Iterator[str]:
         yield f"Put {back}, or mend what changed; then run the gate again."
     else:
         yield "Look for a change without a version: data, configuration, a provider; then run the gate again."
+    yield from _prove_within(report)
     if any(other.stage != break_.stage and other.follows is None for other in report.breaks):
         yield f"Mend {break_.stage} first: what comes after it may be its consequence."
+
+
+def _prove_within(report: GateReport) -> Iterator[str]:
+    """How many questions would show that all that blocks is within its margin, if the loss stays what it is here."""
+    cells = [cell for cell in report.cells if cell.blocks]
+    sizes = [cell.decides for cell in cells if cell.decides is not None and cell.family == "overall"]
+    if report.policy.on_missing == "block" and any(is_missing(cell) for cell in report.cells):
+        return
+    if len(sizes) == len(cells) and all(may_be_within(cell, report.alpha) for cell in cells):
+        least = 10 * ceil(max(sizes) / 10)
+        if least > _size(report):
+            yield (
+                f"Or ask about {least:,} {_asked(report)} ({_size(report):,} now): the loss that was seen is within "
+                "the margin, and with so many it could be shown to be."
+            )
 
 
 def _back(suspect: VersionChange) -> str:
@@ -339,6 +365,8 @@ def cell_sentence(cell: Cell, report: GateReport) -> str:
     if cell.low is not None and cell.high is not None:
         text += f" ({confidence(report)} interval {content.bounds(cell)})"
     text += f", margin {content.width(cell, cell.margin)}"
+    if may_be_within(cell, report.alpha):
+        return f"{text}: it is worse for certain, and a loss beyond the margin is not ruled out"
     within = cell.outcome == "fail" and cell.p_inferior is not None and cell.p_inferior <= report.alpha
     return f"{text}, but this metric is a guardrail: it must not get worse at all" if within else text
 
@@ -441,12 +469,15 @@ def _compared(report: GateReport) -> str:
 
 
 def remarks(report: GateReport) -> tuple[str, ...]:
-    """What one must know of the comparison, and what passed although it is worse for certain."""
+    """What one must know of the comparison, what failed by less than its margin, and what passed although it is worse
+    for certain."""
     worse = [
         cell
         for cell in report.cells
         if cell.outcome == "pass" and content.harm(cell) > 0 and (cell.p_adjusted or 0.0) <= report.alpha
     ]
+    unsure = [cell for cell in report.cells if cell.blocks and may_be_within(cell, report.alpha)]
+    failed = [f"{place(cell)}: {cell_sentence(cell, report)}" for cell in unsure[:_NAMED]]
     certain = [f"{place(cell)}: {cell_sentence(cell, report)}: worse for certain, within the margin" for cell in worse]
     more = (
         [f"{len(certain) - _NAMED} more cells are worse for certain, within their margins"]
@@ -459,4 +490,4 @@ def remarks(report: GateReport) -> tuple[str, ...]:
     ]
     rest = [f"{len(since) - _NAMED} more cells failed against the anchor"] if len(since) > _NAMED else []
     warnings = (plain(warning) for warning in report.warnings)
-    return (*warnings, *since[:_NAMED], *rest, *certain[:_NAMED], *more)
+    return (*warnings, *since[:_NAMED], *rest, *failed, *certain[:_NAMED], *more)

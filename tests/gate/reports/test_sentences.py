@@ -12,7 +12,7 @@ from ragtrace.gate import compare
 from ragtrace.gate._breaks import stage_shares
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.sentences import cell_sentence, facts, flips, headline, next_steps, remarks
-from ragtrace.gate.types import Comparison, GateReport, Policy
+from ragtrace.gate.types import Cell, Comparison, GateReport, Policy
 from ragtrace.types import Stage
 from tests.gate import reported
 from tests.gate.populations import RULES as EVERY_RULE, population
@@ -257,6 +257,24 @@ def test_a_guardrail_fails_within_its_margin() -> None:
     """The sentence says why a loss within the margin blocks."""
     found = report("block", [failed("contradiction_rate", None, 0.01, p_inferior=0.001)])
     assert "margin 2, but this metric is a guardrail: it must not get worse at all" in headline(found)
+
+
+def test_a_loss_below_its_margin_says_why_it_fails() -> None:
+    """Worse by 1 point for certain, margin 2, and the interval reaches 5: the size that could show it is named."""
+    beside = failed("answer_coverage", None, 0.01, low=-0.05, high=-0.002, p_inferior=0.2, decides=441)
+    found = report("block", [beside])
+    why = "margin 2: it is worse for certain, and a loss beyond the margin is not ruled out"
+    assert why in headline(found)
+    assert [line for line in remarks(found) if why in line] == [f"all requests: {cell_sentence(beside, found)}"]
+    more = "Or ask about 450 questions (200 now): the loss that was seen is within the margin"
+    assert any(step.startswith(more) for step in next_steps(found))
+
+
+@pytest.mark.parametrize("other", [failed("citation_coverage", None), failed("citation_coverage", "claims-de", 0.01)])
+def test_more_questions_help_only_where_nothing_else_blocks(other: Cell) -> None:
+    """A loss beyond its margin, or a segment of which nobody knows how many questions it takes."""
+    beside = failed("answer_coverage", None, 0.01, p_inferior=0.2, decides=441)
+    assert not any("Or ask about" in step for step in next_steps(report("block", [beside, other])))
 
 
 def test_unpaired_sides_count_requests() -> None:
