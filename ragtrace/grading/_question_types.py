@@ -31,17 +31,27 @@ _TEMPLATES: Final[tuple[tuple[str, str], ...]] = (
 )
 _ENTITY: Final = ".+?"  # where it stands in a template
 _PATTERNS: Final = tuple(
-    (name, re.compile(rf"\s*(?:{form.replace(_ENTITY, f'({_ENTITY})')})\s*[?.!]*\s*", re.IGNORECASE))
-    for name, form in _TEMPLATES
+    (name, re.compile(form.replace(_ENTITY, f"({_ENTITY})"), re.IGNORECASE)) for name, form in _TEMPLATES
 )
+_LONGEST: Final = 500  # characters: a longer question has no such form, and anybody may send one
 
 
 def question_type(question: str) -> str | None:
-    """The relation that the whole question asks for; None for one of another form."""
-    return next((name for name, pattern in _PATTERNS if pattern.fullmatch(question)), None)
+    """The relation that the whole question asks for, white space and marks at its end apart; None for one of another
+    form, and of more than 500 characters."""
+    found = _matched(question)
+    return None if found is None else found[0]
 
 
 def question_entity(question: str) -> str | None:
-    """Of what the question asks it, as it stands there; None for one of another form."""
-    found = next((match for _, pattern in _PATTERNS if (match := pattern.fullmatch(question))), None)
-    return None if found is None else next(group for group in found.groups() if group is not None)
+    """Of what the question asks it, in the question's own letters; None for one of another form."""
+    found = _matched(question)
+    return None if found is None else next(group for group in found[1].groups() if group is not None)
+
+
+def _matched(question: str) -> tuple[str, re.Match[str]] | None:
+    said = " ".join(question.split()).rstrip(" ?.!")
+    if len(said) > _LONGEST:
+        return None
+    found = ((name, pattern.fullmatch(said)) for name, pattern in _PATTERNS)
+    return next(((name, match) for name, match in found if match is not None), None)

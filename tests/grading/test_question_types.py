@@ -58,3 +58,24 @@ def test_other_questions(question: str) -> None:
 def test_the_entity_of_a_template(question: str, entity: str) -> None:
     """Is what the relation is asked of, in the question's own letters."""
     assert question_entity(question) == entity
+
+
+@pytest.mark.timeout(20)  # where white space can be read in several ways, the first takes hours
+@pytest.mark.parametrize(
+    "question",
+    [
+        "what country is " + " " * 20_000 + "\nx",
+        "what country is " + " in from" * 20_000 + "\n",
+        "what was " + "'s " * 20_000,
+        "who wrote " + "?" * 20_000 + "x",
+    ],
+)
+def test_a_hostile_question_takes_no_time(question: str) -> None:
+    """However long it is."""
+    assert question_type(question) in ("country", "author", None)
+
+
+def test_white_space_and_marks_do_not_count() -> None:
+    """Between words and at the end."""
+    assert question_type("  In what\n country  is\tLonsdale ?! . ") == "country"
+    assert question_type("Who wrote " + "x" * 500 + "?") is None
