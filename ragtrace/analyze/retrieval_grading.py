@@ -251,7 +251,8 @@ def _reported(
         if right is not None
     ]
     requests = [each for each, _ in known]
-    fitted = fit_upper([best for _, best in known], [each.is_right for each in requests], wanted) if wanted else None
+    best, right = [best for _, best in known], [each.is_right for each in requests]
+    fitted = fit_upper(best, right, wanted, [each.weight for each in requests]) if wanted else None
     return GradeReport(
         service=service,
         judge=judge,

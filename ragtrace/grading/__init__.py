@@ -18,6 +18,7 @@ from ragtrace.grading._actions import (
     strips,
 )
 from ragtrace.grading._outcomes import (
+    LEAST_GAP,
     ActionOutcome,
     FittedThreshold,
     GradedRequest,
@@ -29,6 +30,7 @@ from ragtrace.grading._question_types import question_entity, question_type
 
 __all__ = [
     "ACTIONS",
+    "LEAST_GAP",
     "PARTS_KEPT",
     "POPQA",
     "STRIP_FLOOR",

@@ -8,16 +8,29 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from math import erfc, sqrt
+from typing import Final, TypeAlias
 
 from ragtrace.errors import ConfigurationError
 from ragtrace.grading._actions import Action
+from ragtrace.multiplicity import holm
 from ragtrace.numeric import is_real
-from ragtrace.wilson import TWO_SIDED_95, share_and_size, wilson
+from ragtrace.wilson import TWO_SIDED_95, effective_size, share_and_size, wilson
 
-__all__ = ["ActionOutcome", "FittedThreshold", "GradedRequest", "confidently_wrong", "fit_upper", "outcomes"]
+__all__ = [
+    "LEAST_GAP",
+    "ActionOutcome",
+    "FittedThreshold",
+    "GradedRequest",
+    "confidently_wrong",
+    "fit_upper",
+    "outcomes",
+]
 
 _ENOUGH: Final = 10  # requests of a cell below which nothing is said of it
+_LEVEL: Final = 0.05  # the chance that any of equal kinds is named
+LEAST_GAP: Final = 0.15
+"""By how much a kind's share of right answers lies below the others', at least: that of the alert of the same name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,33 +70,67 @@ class ActionOutcome:
     high: float
 
 
-def fit_upper(best_scores: Sequence[float], is_right: Sequence[bool], wanted: float) -> FittedThreshold:
+def fit_upper(
+    best_scores: Sequence[float], is_right: Sequence[bool], wanted: float, weights: Sequence[float] | None = None
+) -> FittedThreshold:
     """The least threshold from which on the retrieval was right in at least `wanted` of the requests, surely.
 
     best_scores: `(requests,)`, each request's best document. is_right: whether the evidence was really there, by a
-    label or an outcome. wanted: a share in (0, 1). Sure: the lower end of the 95 % interval reaches it. Every
-    score is tried, so of many that barely reach it the least one is a little lucky: judge it on other requests.
+    label or an outcome. wanted: a share in (0, 1). weights: for how many requests each stands, above 0; None: all
+    alike. Sure: the lower end of the 95 % interval reaches it. Every score is tried, so of many that barely reach it
+    the least one is a little lucky: judge it on other requests.
+    Raises: ConfigurationError.
     """
-    if len(best_scores) != len(is_right):
+    weights = [1.0] * len(best_scores) if weights is None else weights
+    if not len(best_scores) == len(is_right) == len(weights):
         raise ConfigurationError(
-            f"{len(best_scores)} scores and {len(is_right)} labels; give one of each for a request"
+            f"{len(best_scores)} scores, {len(is_right)} labels and {len(weights)} weights; give one of each a request"
         )
     if not (is_real(wanted) and 0 < wanted < 1):
         raise ConfigurationError.of("wanted", wanted, "a share above 0 and below 1")
-    ordered = sorted(zip(best_scores, is_right, strict=True), key=lambda pair: -pair[0])
+    if not all(is_real(each) and each > 0 for each in weights):
+        raise ConfigurationError("weights must be numbers above 0")
+    ordered = sorted(zip(best_scores, is_right, weights, strict=True), key=lambda each: -each[0])
     found: FittedThreshold | None = None
-    right = 0
-    for count, (score, is_one) in enumerate(ordered, 1):
-        right += is_one
+    above = _Running()
+    for count, (score, is_one, weight) in enumerate(ordered, 1):
+        above.add(is_one, weight)
         if count < len(ordered) and ordered[count][0] == score:
             continue  # a threshold parts no equal scores
-        low, high = wilson(right, count, TWO_SIDED_95)
+        low, high = wilson(above.share * above.size, above.size, TWO_SIDED_95)
         if low >= wanted:
-            found = FittedThreshold(score, right / count, low, high, count)
+            found = FittedThreshold(score, above.share, low, high, count)
     if found is not None:
         return found
     reason = f"no threshold is right in {wanted:.0%} for sure on {len(ordered)} requests: label more, or want less"
     return FittedThreshold(None, None, None, None, 0, reason)
+
+
+@dataclass(slots=True)
+class _Running:
+    """Sums of weights and of their squares, of all and of the right ones: `share_and_size` without a second look."""
+
+    whole: float = 0.0
+    right: float = 0.0
+    squares: float = 0.0
+    right_squares: float = 0.0
+
+    def add(self, is_right: bool, weight: float) -> None:
+        self.whole += weight
+        self.squares += weight**2
+        if is_right:
+            self.right += weight
+            self.right_squares += weight**2
+
+    @property
+    def share(self) -> float:
+        return self.right / self.whole
+
+    @property
+    def size(self) -> float:
+        share, wrong_squares = self.share, self.squares - self.right_squares
+        variance = ((1 - share) ** 2 * self.right_squares + share**2 * wrong_squares) / self.whole**2
+        return effective_size(share, variance, self.whole**2 / self.squares)
 
 
 def outcomes(requests: Iterable[GradedRequest], *, by_kind: bool = False) -> list[ActionOutcome]:
@@ -101,22 +148,47 @@ def outcomes(requests: Iterable[GradedRequest], *, by_kind: bool = False) -> lis
 def confidently_wrong(requests: Sequence[GradedRequest]) -> list[ActionOutcome]:
     """Kinds of questions whose retrieval is mostly called CORRECT and whose answers are then worse than usual.
 
-    Usual is the share of right answers under CORRECT over the other kinds; worse, surely: the upper end of the kind's
-    interval lies below the lower end of that one. Kinds of fewer than ten such requests are left out. The worst first.
+    Usual is the share of right answers under CORRECT over the other kinds. Worse: by `LEAST_GAP`, and surely: of kinds
+    that are alike any is named with a chance of 5 % at most (Holm). Kinds of fewer than ten such requests are left out.
+    The worst first.
     """
-    trusted = [
-        cell for cell in outcomes(requests, by_kind=True) if cell.action == "CORRECT" and cell.requests >= _ENOUGH
+    tested = [
+        (cell, (cell.right, share_and_size(own)[1]), share_and_size(others))
+        for cell in outcomes(requests, by_kind=True)
+        if cell.action == "CORRECT" and cell.requests >= _ENOUGH and _is_trusted(requests, cell.kind)
+        for own, others in [_parted(requests, cell.kind)]
+        if others
     ]
-    found = []
-    for cell in trusted:
-        is_trusted = [(each.action == "CORRECT", each.weight) for each in requests if each.kind == cell.kind]
-        others = [
-            (each.is_right, each.weight) for each in requests if each.action == "CORRECT" and each.kind != cell.kind
-        ]
-        if not others:
-            continue
-        share, size = share_and_size(others)
-        usual, _ = wilson(share * size, size, TWO_SIDED_95)
-        if share_and_size(is_trusted)[0] > 0.5 and cell.high < usual:
-            found.append(cell)
+    adjusted = holm([_chance_of_less(own, others) for _, own, others in tested])
+    found = [
+        cell
+        for (cell, _, (usual, _)), p_value in zip(tested, adjusted, strict=True)
+        if p_value <= _LEVEL and usual - cell.right >= LEAST_GAP
+    ]
     return sorted(found, key=lambda cell: cell.right)
+
+
+_Weighed: TypeAlias = list[tuple[bool, float]]
+
+
+def _is_trusted(requests: Sequence[GradedRequest], kind: str) -> bool:
+    """Whether most of the kind's requests are called CORRECT."""
+    return share_and_size([(each.action == "CORRECT", each.weight) for each in requests if each.kind == kind])[0] > 0.5
+
+
+def _parted(requests: Sequence[GradedRequest], kind: str) -> tuple[_Weighed, _Weighed]:
+    """Which answers under CORRECT are right: of a kind, and of all others."""
+    own: _Weighed = []
+    others: _Weighed = []
+    for each in requests:
+        if each.action == "CORRECT":
+            (own if each.kind == kind else others).append((each.is_right, each.weight))
+    return own, others
+
+
+def _chance_of_less(own: tuple[float, float], others: tuple[float, float]) -> float:
+    """The one-sided p-value of two shares, each with its size, that the first is not below the second."""
+    (share, size), (usual, usual_size) = own, others
+    pooled = (share * size + usual * usual_size) / (size + usual_size)
+    error = sqrt(pooled * (1 - pooled) * (1 / size + 1 / usual_size))
+    return erfc((usual - share) / error / sqrt(2)) / 2 if error > 0 else 1.0

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.grading import Action, GradedRequest, confidently_wrong, fit_upper, outcomes
+from ragtrace.grading import LEAST_GAP, Action, GradedRequest, confidently_wrong, fit_upper, outcomes
+from ragtrace.wilson import TWO_SIDED_95, share_and_size, wilson
 
 
 def test_the_least_threshold_that_is_right_often_enough() -> None:
@@ -86,3 +87,38 @@ def test_kinds_that_are_alike_are_not_named() -> None:
         for _ in range(50)
     )
     assert named <= 3
+
+
+def test_of_many_equal_kinds_none_is_named() -> None:
+    """Of 200 windows with seventeen equal kinds at most one in twenty names one, but for chance."""
+    draw, kinds = random.Random(17), "abcdefghijklmnopq"
+    named = sum(
+        bool(
+            confidently_wrong(
+                [GradedRequest("CORRECT", draw.random() < 0.7, kind) for kind in kinds for _ in range(40)]
+            )
+        )
+        for _ in range(200)
+    )
+    assert named <= 16
+
+
+def test_a_small_gap_is_not_named() -> None:
+    """However sure it is."""
+    below = round(1000 * (0.9 - LEAST_GAP))
+    usual = graded("CORRECT", "usual", 9_000, 10_000)
+    assert confidently_wrong([*usual, *graded("CORRECT", "a", below + 10, 1000)]) == []
+    assert [each.kind for each in confidently_wrong([*usual, *graded("CORRECT", "a", below, 1000)])] == ["a"]
+
+
+def test_a_threshold_is_fitted_to_the_traffic() -> None:
+    """A request that was drawn with a hundredth of the probability stands for a hundred: 60 right ones that were all
+    kept do not outweigh 30 wrong ones of the same score."""
+    scores, right = [0.5] * 90, [True] * 60 + [False] * 30
+    assert fit_upper(scores, right, 0.5).threshold == 0.5
+    assert fit_upper(scores, right, 0.5, [1.0] * 60 + [100.0] * 30).threshold is None
+    weighed = fit_upper(scores, right, 0.5, [3.0] * 60 + [2.0] * 30)
+    found, size = share_and_size([(each, 3.0 if each else 2.0) for each in right])
+    assert (weighed.share, weighed.low) == pytest.approx((found, wilson(found * size, size, TWO_SIDED_95)[0]))
+    with pytest.raises(ConfigurationError):
+        fit_upper(scores, right, 0.5, [1.0])
