@@ -67,6 +67,7 @@ _ITEM: Final = "item"
 _DRAWS: Final = 2_000  # bootstrap samples of questions
 _LEVEL: Final = 0.05
 _FEWEST: Final = 10  # questions of an interval of which a finding speaks
+_BELOW: Final = 0.2  # of normalized disparity: by how much a ranking is more even than that of the scores
 _MARGIN: Final = 0.02  # of an answer's worth, which lies in [0, 1]: less counts as no loss
 
 _Floats = NDArray[np.float64]
@@ -339,7 +340,10 @@ def _summary(table: _Floats, alphas: Sequence[float], seed: int) -> Mapping[str,
     means = np.stack([_nanmean(table[pick]) for pick in picks])  # (1 + draws, alphas, measures)
     known = np.isfinite(table).sum(axis=0)
     columns = {name: place for place, name in enumerate(MEASURES)}
-    intervals = tuple(interval_differences(table[..., 0], table[..., 2], table[:, -1, 2], seed=seed))
+    drawn, fixed = table[:, :-1], table[:, -1]  # the order of the scores comes last, and is not held against itself
+    intervals = tuple(interval_differences(drawn[..., 0], drawn[..., 2], fixed[:, 2], seed=seed))
+    even = np.where(drawn[..., 0] <= fixed[:, :1] - _BELOW, drawn[..., 0], np.nan)
+    lower = interval_differences(even, drawn[..., 2], fixed[:, 2], seed=seed, margin=_MARGIN, fewest=_FEWEST)
     return {
         "alphas": tuple(
             AlphaMeans(
@@ -352,7 +356,7 @@ def _summary(table: _Floats, alphas: Sequence[float], seed: int) -> Mapping[str,
             name: _curve(means[0, :, 0], means[0, :, place]) for name, place in columns.items() if name != MEASURES[0]
         },
         "intervals": intervals,
-        "findings": tuple(_findings(means, intervals, len(table))),
+        "findings": tuple(_findings(means, lower, len(table))),
     }
 
 
@@ -378,18 +382,21 @@ def _curve(disparities: _Floats, heights: _Floats) -> Curve:
     return disparity_curve(disparities[known], heights[known])
 
 
-def _findings(means: _Floats, intervals: Sequence[IntervalDifference], questions: int) -> Iterator[Finding]:
+def _findings(means: _Floats, lower: Sequence[IntervalDifference], questions: int) -> Iterator[Finding]:
     yield _sloping("even exposure costs relevance: relevance rises with disparity", means, 1, questions)
-    yield _harmless(intervals[:-1])
+    yield _harmless(lower)
     yield _sloping("even exposure makes what answers use even: consumption rises with disparity", means, 4, questions)
 
 
-def _harmless(intervals: Sequence[IntervalDifference]) -> Finding:
-    """Whether answers are surely worth at most `_MARGIN` less somewhere, or surely more than that less everywhere."""
-    known = [(each, each.low_end, each.high_end) for each in intervals if each.requests >= _FEWEST]
-    fine = any(low is not None and low > -_MARGIN for _, low, _ in known)
-    harmed = bool(known) and all(high is not None and high < -_MARGIN for _, _, high in known)
-    shown = ", ".join(f"{each.low:.1f} to {each.high:.1f}: {each.difference:+.3f}" for each, _, _ in known)
+def _harmless(lower: Sequence[IntervalDifference]) -> Finding:
+    """Whether answers are surely worth at most `_MARGIN` less somewhere (of all intervals together, one-sided), or
+    surely more than that less everywhere. lower: of rankings that are clearly more even than that of the scores."""
+    known = [each for each in lower if each.requests >= _FEWEST]
+    fine = any(each.not_worse is not None and each.not_worse <= _LEVEL / 2 for each in known)
+    harmed = bool(known) and all(each.high_end is not None and each.high_end < -_MARGIN for each in known)
+    shown = ", ".join(
+        f"{each.low:.1f} to {each.high:.1f}: {each.difference:+.3f} (n = {each.requests})" for each in known
+    )
     return Finding(
         f"even exposure need not cost answers: at some lower disparity they are worth at most {_MARGIN:g} less",
         True if fine else False if harmed else None,

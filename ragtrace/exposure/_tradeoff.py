@@ -40,7 +40,8 @@ class IntervalDifference:
     """How much better (or worse, below 0) answers are where disparity lies in [low, high) than under the fixed ranking.
 
     difference: mean over the requests; low_end, high_end: its 95 % bootstrap interval; p_value: two-sided, of flipped
-    signs; adjusted: Holm's over the intervals. None where fewer than two requests fall into it.
+    signs; adjusted: Holm's over the intervals; not_worse: one-sided, that answers lose `margin` or more, with Holm's
+    correction. None where fewer than two requests fall into it.
     """
 
     low: float
@@ -51,6 +52,7 @@ class IntervalDifference:
     high_end: float | None = None
     p_value: float | None = None
     adjusted: float | None = None
+    not_worse: float | None = None
 
 
 def _floats(values: ArrayLike, name: str) -> _Floats:
@@ -78,12 +80,19 @@ def disparity_curve(disparities: ArrayLike, heights: ArrayLike) -> Curve:
 
 
 def interval_differences(
-    disparities: ArrayLike, utilities: ArrayLike, fixed: ArrayLike, *, seed: int
+    disparities: ArrayLike,
+    utilities: ArrayLike,
+    fixed: ArrayLike,
+    *,
+    seed: int,
+    margin: float = 0.0,
+    fewest: int = 2,
 ) -> list[IntervalDifference]:
     """Utility in five intervals of normalized disparity, each request against itself under the fixed ranking.
 
     disparities, utilities: `(requests, alphas)`, NaN where there is none. fixed: `(requests,)`, the utility under the
-    deterministic ranking.
+    deterministic ranking, which itself is no column. margin: a loss that counts as none. fewest: requests of an
+    interval below which it is not tested for being no worse.
     """
     check_seed(seed)
     x, y = (
@@ -98,11 +107,18 @@ def interval_differences(
     chance = np.random.default_rng(seed)
     known = np.isfinite(x) & np.isfinite(y)
     intervals = np.where(known, np.clip(np.floor(np.where(known, x, 0.0) * _INTERVALS), 0, _INTERVALS - 1), -1)
-    return _adjusted([_difference(number, intervals == number, y, base, chance) for number in range(_INTERVALS)])
+    found = [_difference(number, intervals == number, y, base, chance, margin) for number in range(_INTERVALS)]
+    tested = [each if each.requests >= fewest else replace(each, not_worse=None) for each in found]
+    return _adjusted(_adjusted(tested, "p_value", "adjusted"), "not_worse", "not_worse")
 
 
 def _difference(
-    number: int, chosen: NDArray[np.bool_], utilities: _Floats, fixed: _Floats, chance: np.random.Generator
+    number: int,
+    chosen: NDArray[np.bool_],
+    utilities: _Floats,
+    fixed: _Floats,
+    chance: np.random.Generator,
+    margin: float,
 ) -> IntervalDifference:
     counts = chosen.sum(axis=1)
     requests = np.flatnonzero(counts)
@@ -113,24 +129,34 @@ def _difference(
     gains = means - fixed[requests]
     picks = chance.integers(0, len(gains), size=(_DRAWS, len(gains)))
     low_end, high_end = np.quantile(gains[picks].mean(axis=1), [0.025, 0.975])
-    p_value = _sign_flip(gains, chance)
-    return IntervalDifference(low, high, len(gains), float(gains.mean()), float(low_end), float(high_end), p_value)
+    return IntervalDifference(
+        low,
+        high,
+        len(gains),
+        float(gains.mean()),
+        float(low_end),
+        float(high_end),
+        p_value=_sign_flip(gains, chance),
+        not_worse=_sign_flip(gains + margin, chance, is_one_sided=True),
+    )
 
 
-def _sign_flip(gains: _Floats, chance: np.random.Generator) -> float:
-    """The two-sided p-value that gains are as likely as losses: exact for few, else with the draw itself counted."""
-    seen, slack = abs(float(gains.sum())), 1e-12 * float(np.abs(gains).sum())
+def _sign_flip(gains: _Floats, chance: np.random.Generator, *, is_one_sided: bool = False) -> float:
+    """The p-value that gains are as likely as losses, or that losses are likelier (one-sided): exact for few, else
+    with the draw itself counted."""
+    size = np.positive if is_one_sided else np.abs
+    seen, slack = float(size(gains.sum())), 1e-12 * float(np.abs(gains).sum())
     if len(gains) <= _EXACT:
         signs = 1.0 - 2.0 * ((np.arange(2 ** len(gains))[:, None] >> np.arange(len(gains))) & 1)
-        return float(np.mean(np.abs(signs @ gains) >= seen - slack))
+        return float(np.mean(size(signs @ gains) >= seen - slack))
     signs = chance.choice([-1.0, 1.0], size=(_DRAWS, len(gains)))
-    return float((1 + np.sum(np.abs(signs @ gains) >= seen - slack)) / (1 + _DRAWS))
+    return float((1 + np.sum(size(signs @ gains) >= seen - slack)) / (1 + _DRAWS))
 
 
-def _adjusted(differences: Sequence[IntervalDifference]) -> list[IntervalDifference]:
+def _adjusted(differences: Sequence[IntervalDifference], of: str, name: str) -> list[IntervalDifference]:
     """With Holm's correction over the intervals that were tested."""
-    tested = [(place, each.p_value) for place, each in enumerate(differences) if each.p_value is not None]
+    tested = [(place, p) for place, each in enumerate(differences) if (p := getattr(each, of)) is not None]
     found = list(differences)
     for (place, _), adjusted in zip(tested, holm([p_value for _, p_value in tested]), strict=True):
-        found[place] = replace(found[place], adjusted=adjusted)
+        found[place] = replace(found[place], **{name: adjusted})
     return found

@@ -6,11 +6,19 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from ragtrace.analyze.exposure_experiment import MEASURES, ExperimentQuestion, ExperimentSettings, run_experiment
+from ragtrace.analyze.exposure_experiment import (
+    MEASURES,
+    ExperimentQuestion,
+    ExperimentSettings,
+    _harmless,
+    run_experiment,
+)
 from ragtrace.errors import ConfigurationError
 from ragtrace.export.exposure_experiment import experiment_figures, experiment_page
+from ragtrace.exposure import interval_differences
 
 PLACES = ("Oslo", "Bergen", "Tromso", "Narvik", "Bodo", "Molde")
 ASKED = [
@@ -86,6 +94,28 @@ def test_by_provider() -> None:
     report = run_experiment(ASKED, retrieve, answer, by_source)
     assert report.by == "source"
     assert report.alphas[0].means["disparity"].value is not None
+
+
+def test_the_order_of_the_scores_is_not_held_against_itself() -> None:
+    """By provider its disparity may lie low: nothing more even was looked at, so nothing is said of it."""
+    again = [replace(each, id=f"{each.id}-{time}") for each in ASKED for time in range(3)]
+    report = run_experiment(again, retrieve, answer, replace(QUICK, alphas=(60.0,), by="source"))
+    assert report.alphas[-1].means["disparity"].value < 0.8  # type: ignore[operator]
+    assert report.findings[1].holds is None
+    assert sum(each.requests for each in report.intervals) == 12
+    harmed = run_experiment(again, retrieve, answer, replace(QUICK, alphas=(0.0,), by="source"))
+    assert harmed.findings[1].holds is not True
+
+
+def test_of_harm_at_the_margin_no_more_than_its_chance_is_called_none() -> None:
+    """Four intervals, in each of which answers lose just what counts as a loss: of 60 such runs hardly one holds."""
+    chance, holds = np.random.default_rng(3), 0
+    for seed in range(60):
+        losses = chance.normal(-0.02, 0.1, (12, 4))
+        places = np.tile([0.1, 0.3, 0.5, 0.7], (12, 1))
+        found = interval_differences(places, losses, np.zeros(12), seed=seed, margin=0.02, fewest=10)
+        holds += _harmless(found).holds is True
+    assert holds <= 5
 
 
 def test_questions_without_a_ranking_are_left_out_by_reason() -> None:
