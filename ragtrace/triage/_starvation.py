@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 from typing import Final
 
-from ragtrace.analyze.exposure_report import exposure_report
+from ragtrace.analyze.exposure_report import OTHERS, UNNAMED, exposure_report
 from ragtrace.config import SETTINGS, variable
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Store
@@ -26,7 +26,8 @@ def starved_providers(
     store: Store, service: str, segment: str | None, window: Window, broken: Collection[Stage]
 ) -> tuple[StarvedProvider, ...]:
     """Those whose share of the places in prompts fell, and further than what they deserve, where a release of retrieval
-    or ranking came and neither is broken. What names a provider is the analyzer's setting."""
+    or ranking came and neither is broken; never what has no name or many. What names a provider is the analyzer's
+    setting."""
     by = os.environ.get(variable("provider")) or SETTINGS["provider"].default
     if by == _NO_PROVIDER or set(_STAGES) & set(broken):
         return ()
@@ -59,7 +60,7 @@ def starved_providers(
             releases=tuple(f"{release.component}={release.version}" for release in released),
         )
         for each in found.changes
-        if each.starved
+        if each.starved and each.provider not in (OTHERS, UNNAMED)
     )
 
 
