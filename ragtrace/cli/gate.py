@@ -665,4 +665,7 @@ def _print(summary: ReplaySummary) -> None:
         say(f"not analyzed yet: ragtrace analyze --store {summary.store}")
     elif summary.unanalyzed:
         say(f"{summary.unanalyzed} requests could not be analyzed: ragtrace doctor --store {summary.store}")
-    say(f"next: ragtrace gate run --baseline replay:NAME --candidate replay:{summary.run} --store {summary.store}")
+    say(
+        f"next: ragtrace gate run --baseline replay:NAME --candidate replay:NAME --store {summary.store}, where "
+        f"replay:{summary.run} is this run"
+    )

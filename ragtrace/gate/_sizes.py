@@ -49,7 +49,10 @@ def announcement(sizes: Mapping[str, int], policy: Policy, unit: str = "question
     rules = [rule for rule in policy.rules if rule.action == "block"] or policy.rules
     least = max(least_questions(rule, None, policy.alpha) for rule in rules)
     if whole < least:
-        return (f"{whole:,} {unit} can never pass this policy, even without any difference: ask at least {least:,}.",)
+        return (
+            f"{whole:,} {unit} can block a candidate, and never pass one by this policy, even without any difference: "
+            f"ask at least {least:,}.",
+        )
     small = too_small(sizes, policy)
     if not small:
         return ()

@@ -59,9 +59,10 @@ def test_a_replay_is_recorded_analyzed_and_told(cli: Cli, here: Path) -> None:
     done = cli(*REPLAY, "--name", "a")
     assert done.returncode == 0, done.stderr
     assert "run a of service assistant: 2 questions, 2 answered, 0 failed" in done.stdout
-    assert "ragtrace gate run --baseline replay:NAME --candidate replay:a --store sqlite:///r.db" in done.stdout
+    next_line = "next: ragtrace gate run --baseline replay:NAME --candidate replay:NAME --store sqlite:///r.db"
+    assert f"{next_line}, where replay:a is this run" in done.stdout
     (note,) = done.stderr.splitlines()
-    assert note.startswith("note: 2 questions can never pass this policy")
+    assert note.startswith("note: 2 questions can block a candidate, and never pass one by this policy")
     with Store.open(f"sqlite:///{here}/r.db") as store:
         rows = store.replayed("a")
         assert [(row.question, row.attempt, row.service, row.status) for row in rows] == [

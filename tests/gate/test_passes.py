@@ -124,7 +124,10 @@ def test_what_is_too_small_is_said_before_the_run() -> None:
     )
     assert announcement({"a": 104}, policy) == ()
     [short] = announcement({"a": 50, "": 20}, policy)
-    assert short == "70 questions can never pass this policy, even without any difference: ask at least 99."
+    assert short == (
+        "70 questions can block a candidate, and never pass one by this policy, even without any difference: "
+        "ask at least 99."
+    )
 
 
 def test_a_loss_of_the_margin_hardly_ever_passes() -> None:

@@ -214,6 +214,7 @@ def _rank(cell: Cell) -> tuple[bool, int, float]:
 
 _LONGEST: Final = 48
 _NAMED: Final = 3
+_SEGMENTS: Final = 5  # of a line of a stage
 _MINUS: Final = "−"
 
 
@@ -240,6 +241,14 @@ def label(text: str) -> str:
 def enumerated(names: Sequence[str]) -> str:
     """The first few names, and how many more there are."""
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def segment_names(names: Sequence[str]) -> str:
+    """The segments of a line of a stage: up to six, else the first five and how many more there are."""
+    more = len(names) - _SEGMENTS
+    if more <= 1:
+        return ", ".join(map(label, names))
+    return ", ".join(map(label, names[:_SEGMENTS])) + f" and {more} more"
 
 
 def change(component: VersionChange) -> str:

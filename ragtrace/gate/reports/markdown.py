@@ -16,7 +16,6 @@ __all__ = ["markdown"]
 _MARKS = {"block": "❌", "undecided": "❔", "pass": "✅"}
 _BREAKS = 5
 _EXAMPLES = 3
-_NAMED = 5
 _QUESTIONS = 3  # of a stage
 
 
@@ -52,8 +51,8 @@ def _lines(report: GateReport) -> Iterator[str]:
 def _stage(section: Section) -> tuple[str, str, str]:
     parts = []
     for name, names in section.segments().items():
-        listed = ", ".join(content.label(each) for each in names[:_NAMED]) + (" ..." if len(names) > _NAMED else "")
-        parts.append(f"{len(names)} {RESULTS[name]}" + (f": {listed}" if name != "passed" else ""))
+        listed = f": {content.segment_names(names)}" if name != "passed" else ""
+        parts.append(f"{len(names)} {RESULTS[name]}{listed}")
     if section.follows is not None:
         parts.append(f"follows from {section.follows}")
     return section.name, RESULTS[section.of_all], "; ".join(parts)

@@ -32,7 +32,6 @@ _WIDE: Final = 116
 _NARROWEST: Final = 12
 _BREAKS: Final = 3
 _EXAMPLES: Final = 2
-_NAMED: Final = 3
 _QUESTIONS: Final = 2  # of a stage
 
 
@@ -72,8 +71,7 @@ def _stages(stages: Sequence[Section]) -> Table:
         for name, names in section.segments().items():
             segments.append("; " if segments else "").append(f"{len(names)} {RESULTS[name]}", style=_STYLES[name])
             if name != "passed":
-                more = " ..." if len(names) > _NAMED else ""
-                segments.append(": " + ", ".join(content.label(each) for each in names[:_NAMED]) + more)
+                segments.append(f": {content.segment_names(names)}")
         of_all = Text(RESULTS[section.of_all], style=_STYLES[section.of_all])
         if section.follows is not None:
             segments.append(f"; follows from {section.follows}", style="dim")

@@ -277,6 +277,14 @@ def test_more_questions_help_only_where_nothing_else_blocks(other: Cell) -> None
     assert not any("Or ask about" in step for step in next_steps(report("block", [beside, other])))
 
 
+@pytest.mark.parametrize(
+    ("count", "text"), [(1, "a"), (6, "a, b, c, d, e, f"), (7, "a, b, c, d, e and 2 more"), (0, "")]
+)
+def test_no_line_hides_few_segments(count: int, text: str) -> None:
+    """Where some are not named, it says how many."""
+    assert content.segment_names("abcdefg"[:count]) == text
+
+
 def test_unpaired_sides_count_requests() -> None:
     """There are no questions to ask of both."""
     found = report("undecided", [unclear()], comparison=comparison(paired=False))
