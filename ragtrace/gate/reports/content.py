@@ -74,6 +74,7 @@ class Section:
     owner: str | None
     cells: tuple[Cell, ...]
     breaks: tuple[Break, ...]
+    blocked: bool = False  # the whole gate: what has too little data changes nothing then
 
     @property
     def result(self) -> Result:
@@ -101,12 +102,16 @@ class Section:
         return {each: found for each in RESULTS if (found := [name for name in results if results[name] == each])}
 
     def listed(self, *, every: bool = False) -> tuple[Cell, ...]:
-        """The cells worth a line: those of all requests, failed and warned ones, and open ones that look worse; of what
-        only points to a break, those that warn."""
+        """The cells worth a line: those of all requests (of a blocked gate only with data enough, or a loss), failed
+        and warned ones, and open ones that look worse; of what only points to a break, those that warn."""
         if every:
             return self.cells
         shown = [cell for cell in self.cells if result(cell) == "warned" or not is_hint(cell.metric)]
-        overall = [cell for cell in shown if cell.segment is None]
+        overall = [
+            cell
+            for cell in shown
+            if cell.segment is None and not (self.blocked and result(cell) == "no_data" and harm(cell) <= 0)
+        ]
         parts = [cell for cell in shown if cell.segment is not None]
         failed = [cell for cell in parts if result(cell) == "failed"]
         rest = [cell for cell in parts if result(cell) in ("warned", "inconclusive") and harm(cell) > 0]
@@ -131,6 +136,7 @@ def sections(report: GateReport) -> tuple[Section, ...]:
             _OWNERS.get(stage or ""),
             tuple(sorted((cell for cell in report.cells if cell.stage == stage), key=_rank)),
             tuple(break_ for break_ in report.breaks if break_.stage == stage),
+            report.decision == "block",
         )
         for stage in names
     ]

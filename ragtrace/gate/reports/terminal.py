@@ -134,7 +134,8 @@ class _Cells:
         table.columns[1].no_wrap = max(map(len, names), default=0) <= _NARROWEST
         table.columns[2].no_wrap = wide  # where there is no room, words break and no figure does
         for section, cells in listed:
-            table.add_row(Text(f"{section.name}:", style="bold"))
+            if cells:
+                table.add_row(Text(f"{section.name}:", style="bold"))
             for cell in cells:
                 table.add_row(*self._row(cell, wide=wide))
         yield table

@@ -12,7 +12,7 @@ from ragtrace.gate import compare
 from ragtrace.gate._breaks import stage_shares
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.sentences import cell_sentence, facts, flips, headline, next_steps, remarks
-from ragtrace.gate.types import Cell, Comparison, GateReport, Policy
+from ragtrace.gate.types import Cell, Comparison, Decision, GateReport, Policy
 from ragtrace.types import Stage
 from tests.gate import reported
 from tests.gate.populations import RULES as EVERY_RULE, population
@@ -275,6 +275,14 @@ def test_more_questions_help_only_where_nothing_else_blocks(other: Cell) -> None
     """A loss beyond its margin, or a segment of which nobody knows how many questions it takes."""
     beside = failed("answer_coverage", None, 0.01, p_inferior=0.2, decides=441)
     assert not any("Or ask about" in step for step in next_steps(report("block", [beside, other])))
+
+
+@pytest.mark.parametrize(("decision", "count"), [("block", 1), ("undecided", 2)])
+def test_a_blocked_gate_lists_no_cell_that_has_too_little_data(decision: Decision, count: int) -> None:
+    """It is counted below; in an undecided one it may be what is missing."""
+    stages = content.sections(report(decision, [failed("answer_coverage", None), empty("citation_coverage", None)]))
+    assert sum(len(section.listed()) for section in stages) == count
+    assert ("1 too few" in content.hidden(stages)) == (decision == "block")
 
 
 @pytest.mark.parametrize(
