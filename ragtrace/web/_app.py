@@ -383,7 +383,7 @@ class _Pages:
         self._read(asked.viewer, f"(labeled) request {record.request_id}")
         where = f"/requests/{quote(record.request_id, safe='')}?{urlencode({'kept': kept})}#judge"
         if asked.form.get("flow"):
-            where = f"/label?{urlencode({'service': record.service, 'kept': kept})}"
+            where = f"/label?{urlencode({'service': record.service, 'after': record.request_id, 'kept': kept})}"
         return RedirectResponse(where, 303)
 
     def label_next(self, asked: _Asked) -> Response:
@@ -393,8 +393,7 @@ class _Pages:
             raise _READER()
         if service not in self._services(viewer) or not viewer.owns(service):
             raise _UNKNOWN("There is no such service, or its requests are not all yours to see.")
-        skipped = [one for one in asked.query.get("skip", "").split("\n") if one]
-        queue = label_queue(self._store, viewer, service, skipped)
+        queue = label_queue(self._store, viewer, service, asked.query.get("after", ""))
         record = self._store.get_record(queue.next_id) if queue and queue.next_id else None
         analysis = self._store.get_analysis(record.request_id) if record else None
         if record is not None:
@@ -407,7 +406,6 @@ class _Pages:
             view=request_view(record, None) if record else None,
             asked_stages=asked_stages(record, analysis) if record else (),
             said=SAID,
-            skip="\n".join([*skipped, record.request_id][-50:]) if record else "",
             form_token=self._sessions.form_token(asked.cookie),
             note=KEPT.get(asked.query.get("kept", ""), ""),
         )
@@ -419,6 +417,8 @@ class _Pages:
         if not asked.viewer.sees_content:
             raise _NUMBERS()
         record, analysis = self._found(asked)
+        if not record.query.original.strip():
+            raise _Refused(400, "This question was not kept", "Without its words it cannot be asked again.")
         self._read(asked.viewer, f"the test case of request {record.request_id}")
         return Response(
             test_case(self._store, asked.viewer, record, analysis),

@@ -3,9 +3,9 @@ labeled, and the line of a file of questions that asks it again."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
+from ragtrace.gate.replay.questions import is_label
 from ragtrace.safe_text import dumps
 from ragtrace.store import Store
 from ragtrace.triage.labels import unlabeled
@@ -27,38 +27,41 @@ class LabelQueue:
     later_id: str | None
 
 
-def label_queue(store: Store, viewer: Viewer, service: str, skipped: Collection[str] = ()) -> LabelQueue | None:
-    """The next request in the order of the draw, behind those that were skipped; None where nothing is drawn."""
+def label_queue(store: Store, viewer: Viewer, service: str, after: str = "") -> LabelQueue | None:
+    """The next request in the order of the draw, behind the one that was labeled or skipped last; behind the last one
+    those that were skipped. None where nothing is drawn."""
     drawing = next(iter(store.drawings(service)), None)
     if drawing is None:
         return None
-    waiting = [one.request_id for one in unlabeled(store, drawing, viewer.name)]
-    whole = len(store.drawn_requests(drawing.drawing_id))
-    first = [one for one in waiting if one not in skipped] or waiting
+    drawn = [one.request_id for one in store.drawn_requests(drawing.drawing_id)]
+    start = drawn.index(after) + 1 if after in drawn else 0
+    waiting = {one.request_id for one in unlabeled(store, drawing, viewer.name)}
+    first = [one for one in (*drawn[start:], *drawn[:start]) if one in waiting]
     later = first[1] if len(first) > 1 else None
-    return LabelQueue(service, drawing.drawing_id, whole - len(waiting), whole, first[0] if first else None, later)
+    done = len(drawn) - len(waiting)
+    return LabelQueue(service, drawing.drawing_id, done, len(drawn), first[0] if first else None, later)
 
 
 def test_case(store: Store, viewer: Viewer, record: RequestRecord, analysis: Analysis | None) -> str:
     """A line for the file of questions of `ragtrace replay`: the question with the evidence that it needs, by the gold
-    evidence of the store, else by this viewer's label, else by the analysis."""
+    evidence of the store, else by this viewer's label, else by the analysis where that knew gold evidence. What an
+    analysis guessed is no gold. An id, a segment or a session that such a file refuses is left out."""
+    names = {"id": record.request_id, "segment": record.segment, "session": record.session_id}
+    line: dict[str, object] = {name: value for name, value in names.items() if value and is_label(value)}
+    line["question"] = record.query.original
+    if chunks := _gold_chunks(store, viewer, record, analysis):
+        line["gold"] = list(chunks)
+    return dumps(line, indent=None) + "\n"
+
+
+def _gold_chunks(store: Store, viewer: Viewer, record: RequestRecord, analysis: Analysis | None) -> tuple[str, ...]:
+    """Empty where none are known, and where the label says that no candidate holds the answer."""
     key = (record.service, record.query.original)
     gold = store.find_golds([key]).get(key)
-    labels = store.labels(request_ids=[record.request_id], labeler=viewer.name)
-    label = next((one for one in labels if one.needed), None)
     if gold is not None and gold.chunk_ids:
-        chunks = gold.chunk_ids
-    elif label is not None:
-        chunks = label.needed or ()
-    else:
-        chunks = analysis.reference_chunks if analysis else ()
-    line: dict[str, object] = {
-        "id": record.request_id,
-        "question": record.query.original,
-        "segment": record.segment,
-    }
-    if chunks:
-        line["gold"] = list(chunks)
-    if record.session_id:
-        line["session"] = record.session_id
-    return dumps(line, indent=None) + "\n"
+        return gold.chunk_ids
+    labels = store.labels(request_ids=[record.request_id], labeler=viewer.name)
+    needed = next((one.needed for one in labels if one.needed is not None), None)
+    if needed is not None:
+        return needed
+    return analysis.reference_chunks if analysis and analysis.reference == "oracle" else ()

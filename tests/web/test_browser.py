@@ -177,6 +177,7 @@ def test_a_request_is_labeled_by_keys_alone(browser: Browser, pages: str) -> Non
     assert browser.run("document.querySelector('fieldset.asked legend').textContent") == "retrieval"
     for key in "1213":
         browser.press(key)
+        browser.call("Input.dispatchKeyEvent", type="keyDown", key="2", text="2", autoRepeat=True)  # one that is held
     chosen = "[...document.querySelectorAll('input[type=radio]:checked')].map((one) => one.value).join()"
     assert browser.run(chosen) == "sound,broken,sound,cannot_tell"
     browser.press("k")

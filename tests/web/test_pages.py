@@ -3,6 +3,7 @@ than text."""
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Iterator
@@ -14,10 +15,22 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
+from ragtrace.analyze import analyze_record
 from ragtrace.errors import ConfigurationError
 from ragtrace.gate.replay.questions import read_questions
-from ragtrace.store import Drawing, Drawn, Store
-from ragtrace.types import GenerateRun, Generation, PackedChunk, Packing, PackRun, replace
+from ragtrace.store import Drawing, Drawn, Finished, Store
+from ragtrace.types import (
+    Candidate,
+    GenerateRun,
+    Generation,
+    PackedChunk,
+    Packing,
+    PackRun,
+    Query,
+    RequestRecord,
+    RetrieveRun,
+    replace,
+)
 from ragtrace.web import Everybody, People, WebSettings, make_app
 from tests.web.gated import COMPARED, RUN
 from tests.web.stored import ALTERED, EVIL, EXPLAINED, HOSTILE, LOST, OTHER, SECRET, SERVICE, store_of
@@ -358,6 +371,106 @@ def test_drawn_requests_are_labeled_one_after_the_other(store: Store, tokens: Pa
     assert "Your label is kept" in me.get(sent.headers["location"]).text
     for who, status in (("rival", 403), ("acme", 403), ("judge", 200), (None, 401)):
         assert client(store, tokens, who).get(page).status_code == status
+
+
+def _found(number: int) -> tuple[Candidate, ...]:
+    return tuple(
+        Candidate(chunk_id=f"part-{rank}", rank=rank, text=f"Words of part {rank}.") for rank in range(1, number + 1)
+    )
+
+
+def test_each_candidate_can_be_chosen(store: Store) -> None:
+    """Also those that the picture leaves out, with their words, where one labels and on the request's own page."""
+    record = RequestRecord(
+        request_id="many",
+        service="acme/many",
+        tenant_id="acme",
+        started_at=1,
+        query=Query(original="Which part?"),
+        stages=(RetrieveRun(candidates=_found(40)), GenerateRun(generation=Generation(answer="Part 40."))),
+    )
+    store.write([record])
+    store.draw(Drawing("many", "acme/many", 0, 2**62, {}, "j", 1, 1.0), [Drawn("many", 0, "named", 1.0)])
+    me = client(store)
+    for page in ("/label?service=acme%2Fmany", "/requests/many"):
+        text = me.get(page).text
+        assert text.count('type="checkbox" name="needed"') == 40
+        assert "Words of part 40." in text
+    form = {"form_token": _form_token(text), "stage-retrieval": "sound", "needed": "part-40"}
+    assert me.post("/labels/many", data=form).status_code == 303
+    assert re.search(r'value="part-40" checked', me.get("/requests/many").text)
+
+
+def _line(store: Store, request_id: str) -> dict[str, Any]:
+    answer = client(store).get(f"/testcases/{quote(request_id, safe='')}")
+    assert answer.status_code == 200
+    return dict(json.loads(answer.text))
+
+
+def test_a_test_case_has_no_guessed_gold(store: Store) -> None:
+    """A label counts, also one that no candidate holds it; what the analysis chose by itself is no gold evidence."""
+    record = store.get_record(ALTERED)
+    assert record is not None
+    asked = replace(record, request_id="guessed", query=Query(original="What is paid for water in Ireland, at most?"))
+    store.write([asked])
+    for job in store.claim("test", kinds=("coverage",), limit=100):
+        known = store.get_record(job.request_id)
+        assert known is not None
+        store.finish([Finished(job, analyze_record(known), ())])
+    guess = store.get_analysis("guessed")
+    assert guess is not None
+    assert (guess.reference, bool(guess.reference_chunks)) == ("proxy", True)
+    assert "gold" not in _line(store, "guessed")
+    me = client(store)
+    form = {"form_token": _form_token(me.get("/requests/guessed").text), "stage-retrieval": "broken"}
+    assert me.post("/labels/guessed", data=form | {"needed": "gb#limit"}).status_code == 303
+    assert _line(store, "guessed")["gold"] == ["gb#limit"]
+    assert me.post("/labels/guessed", data=form | {"none-needed": "yes"}).status_code == 303
+    assert "gold" not in _line(store, "guessed")
+
+
+def test_a_test_case_spoils_no_file_of_questions(store: Store, tmp_path: Path) -> None:
+    """No line without a question, and no name in it that such a file refuses."""
+    record = store.get_record(ALTERED)
+    assert record is not None
+    unnamed = replace(record, request_id="u" * 300, segment="a\nb", session_id="\x1b")
+    store.write([replace(record, request_id="unasked", query=Query()), unnamed])
+    me = client(store)
+    assert me.get("/testcases/unasked").status_code == 400
+    assert "/testcases/" not in me.get("/requests/unasked").text
+    file = tmp_path / "questions.jsonl"
+    file.write_text(me.get(f"/testcases/{'u' * 300}").text, encoding="utf-8")
+    (question,) = read_questions(file)
+    assert (question.text, question.segment, question.session) == (record.query.original, None, None)
+
+
+def test_a_skipped_request_stays_skipped_after_the_next_label(store: Store) -> None:
+    """It comes back behind the last one, also where more than fifty were skipped."""
+    names = [f"skip-{number}" for number in range(60)]
+    store.write([RequestRecord(request_id=name, service="acme/skip", started_at=1) for name in names])
+    store.draw(
+        Drawing("skip", "acme/skip", 0, 2**62, {}, "j", 1, 1.0),
+        [Drawn(name, place, "named", 1.0) for place, name in enumerate(names)],
+    )
+    me, page = client(store), "/label?service=acme%2Fskip"
+
+    def shown(address: str) -> tuple[str, str]:
+        text = me.get(address).text
+        action = re.search(r'action="/labels/([^"]+)"', text)
+        skip = re.search(r'id="skip" href="([^"]+)"', text)
+        assert action is not None
+        assert skip is not None
+        return action[1], skip[1].replace("&amp;", "&")
+
+    first, skip = shown(page)
+    second, _ = shown(skip)
+    form = {"form_token": _form_token(me.get(skip).text), "stage-retrieval": "sound", "flow": "yes"}
+    third, skip = shown(me.post(f"/labels/{second}", data=form).headers["location"])
+    assert (first, second, third) == ("skip-0", "skip-1", "skip-2")
+    for name in names[3:]:
+        found, skip = shown(skip)
+        assert found == name
+    assert shown(skip)[0] == "skip-0"
 
 
 def test_triage_leads_to_the_runbook_and_to_a_postmortem(store: Store, tokens: Path) -> None:

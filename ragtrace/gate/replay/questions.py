@@ -15,7 +15,7 @@ import msgspec
 from ragtrace.errors import ConfigurationError
 from ragtrace.types import Facet, Gold, content_hash
 
-__all__ = ["Fields", "Question", "read_questions"]
+__all__ = ["Fields", "Question", "is_label", "read_questions"]
 
 Row: TypeAlias = tuple[int, Mapping[str, Any]]  # the number of its line, and what stands there
 
@@ -196,9 +196,15 @@ def _label(place: str, row: Mapping[str, Any], name: str, what: str) -> str | No
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ConfigurationError(f"{place}: its {what} is neither text nor a whole number: {value!r}")
     label = str(value).strip()
-    if not label or len(label) > _LONGEST_ID or not label.isprintable():
+    if not is_label(label):
         raise ConfigurationError(f"{place}: its {what} cannot be used; give 1 to {_LONGEST_ID} printable letters")
     return label
+
+
+def is_label(text: str) -> bool:
+    """Whether it can be the id, the segment or the session of a question."""
+    label = text.strip()
+    return bool(label) and len(label) <= _LONGEST_ID and label.isprintable()
 
 
 def _gold(place: str, value: Any) -> tuple[str, ...]:

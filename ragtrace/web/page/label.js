@@ -6,7 +6,7 @@
   const asked = () => stages.find((one) => !one.querySelector("input:checked")) || stages[stages.length - 1];
   const mark = () => stages.forEach((one) => one.classList.toggle("asked", one === asked()));
   addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input:not([type=radio], [type=checkbox]), textarea, select")) return;
+    if (event.repeat || event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input:not([type=radio], [type=checkbox]), textarea, select")) return;
     if (["1", "2", "3"].includes(event.key)) {
       asked().querySelectorAll("input")[Number(event.key) - 1].click();
     } else if (event.key === "k") {
