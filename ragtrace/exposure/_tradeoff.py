@@ -158,5 +158,5 @@ def _adjusted(differences: Sequence[IntervalDifference], of: str, name: str) -> 
     tested = [(place, p) for place, each in enumerate(differences) if (p := getattr(each, of)) is not None]
     found = list(differences)
     for (place, _), adjusted in zip(tested, holm([p_value for _, p_value in tested]), strict=True):
-        found[place] = replace(found[place], **{name: adjusted})
+        found[place] = replace(found[place], **{name: adjusted})  # type: ignore[arg-type]
     return found
