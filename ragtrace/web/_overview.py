@@ -38,6 +38,7 @@ _EACH: Final = 24  # requests of a slice that are looked at
 _FEW_SLICES, _FEW_EACH = 12, 12  # of a service among others
 _Z: Final = 1.96
 _LEAST: Final = 8  # requests of a segment from which on it is compared
+_WORST: Final = 3  # segments that a group names
 _SECOND: Final = 1_000_000_000
 WINDOWS: Final[dict[str, int]] = {"1h": 3_600, "24h": 86_400, "7d": 7 * 86_400, "all": 0}
 
@@ -127,6 +128,7 @@ class Overview:
     trend: Html | None
     expenses: tuple[ExpenseLine, ...]
     calibration: str | None
+    least: int = _LEAST  # requests of a segment that is compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,11 +362,6 @@ def _breaks(known: Sequence[Glance], marks: Sequence[_Mark], link: _Link) -> Ite
         during = [one for one in known if first <= one.started_at <= last]
         ids = {one.request_id for one in ones}
         share = _share_among(during, ids)
-        worst = [
-            (segment, found)
-            for segment, _ in Counter(one.segment for one in ones).most_common(3)
-            if (found := _share_among((one for one in during if one.segment == segment), ids)) is not None
-        ]
         causes = Counter(one.cause for one in ones if one.cause)
         if share is not None:
             yield Break(
@@ -377,10 +374,23 @@ def _breaks(known: Sequence[Glance], marks: Sequence[_Mark], link: _Link) -> Ite
                 share=share,
                 first_at=first,
                 last_at=last,
-                segments=tuple(sorted(worst, key=lambda item: -item[1].value)),
+                segments=_worst_segments(during, ids),
                 example=ones[len(ones) // 2].request_id,
                 link=link(stage=stage, rollout=rollout, since=first, until=last + 1),
             )
+
+
+def _worst_segments(during: Sequence[Glance], ids: Container[str]) -> tuple[tuple[str, Share], ...]:
+    """The segments with the highest share of these requests among those with at least `_LEAST` requests."""
+    of_segments: dict[str, list[Glance]] = {}
+    for one in during:
+        of_segments.setdefault(one.segment, []).append(one)
+    shares = [
+        (name, share)
+        for name, ones in of_segments.items()
+        if len(ones) >= _LEAST and (share := _share_among(ones, ids)) is not None and share.count
+    ]
+    return tuple(sorted(shares, key=lambda item: (-item[1].value, item[0]))[:_WORST])
 
 
 def _segments(by_segment: _Tallies, whole: Sequence[Tally], link: _Link) -> Iterator[SegmentLine]:
@@ -446,7 +456,11 @@ def _conclusion(stages: Sequence[StageLine], breaks: Sequence[Break], judged: in
     lines = []
     for line in over:
         own = next((one for one in breaks if one.stage == line.name), None)
-        since = f", most since {own.rollout}" if own and own.rollout else ""
+        often = f"{line.broken.value:.0%} of requests"
+        if own and own.rollout:
+            often = (
+                f"{own.share.value:.0%} of requests with {own.rollout} ({line.broken.value:.0%} of the whole window)"
+            )
         where = f", worst in {own.segments[0][0]}" if own and own.segments else ""
-        lines.append(f"{line.name.capitalize()} breaks in {line.broken.value:.0%} of requests{since}{where}.")
+        lines.append(f"{line.name.capitalize()} breaks in {often}{where}.")
     return tuple(lines)

@@ -6,7 +6,7 @@ import pytest
 
 from ragtrace.store import Glance
 from ragtrace.web._expenses import expense_lines
-from ragtrace.web._overview import _tallied
+from ragtrace.web._overview import _tallied, _worst_segments
 
 SOUND, BROKEN = ("sound", None, "sound", None), ("sound", None, "broken", None)
 
@@ -30,6 +30,18 @@ def test_requests_that_are_alike_are_counted_as_each_for_itself() -> None:
     whole = tallies["all", 0].share()
     assert whole is not None
     assert whole.value == 0.0
+
+
+def test_the_worst_segments_are_those_with_the_highest_share() -> None:
+    """A small one where nearly all break comes before a large one with more breaks; too small ones are left out."""
+
+    def of(segment: str, count: int, broken: int) -> list[Glance]:
+        ids = (f"{segment}-{'broken' if place < broken else 'sound'}-{place}" for place in range(count))
+        return [glance(SOUND, 1.0)._replace(request_id=one, segment=segment) for one in ids]
+
+    during = [*of("large", 100, 30), *of("small", 12, 11), *of("tiny", 7, 7), *of("sound", 50, 0)]
+    worst = _worst_segments(during, {one.request_id for one in during if "broken" in one.request_id})
+    assert [(name, share.count, share.of) for name, share in worst] == [("small", 11, 12), ("large", 30, 100)]
 
 
 def test_expenses_are_means_of_the_traffic_and_say_who_counted() -> None:
