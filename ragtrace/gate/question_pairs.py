@@ -49,14 +49,21 @@ class SideTexts(NamedTuple):
     service: str | None
 
     def read(self, request_ids: Sequence[str]) -> Mapping[str, Judged]:
-        """The requests of these ids that are still there, with their analyses. Raises: InputError, StoreError."""
+        """The requests of these ids that are still there and of the service, with their analyses.
+
+        Raises: InputError, StoreError.
+        """
         if self.selection.file is not None:
             return files.find(self.selection, self.service, frozenset(request_ids))
         if self.url is None:
             return {}
         with Store.open(self.url) as store:
             found, analyses = store.get_records(request_ids), store.get_analyses(request_ids)
-            return {id_: (record, analyses.get(id_)) for id_, record in found.items()}
+            return {
+                id_: (record, analyses.get(id_))
+                for id_, record in found.items()
+                if self.service in (None, record.service)
+            }
 
 
 def side_texts(name: str, text: str, store: str | None, service: str | None, now: int | None = None) -> SideTexts:

@@ -12,7 +12,7 @@ import zstandard
 
 from ragtrace.errors import CorruptStore
 from ragtrace.store._content import compress, decompress
-from ragtrace.store.database import bigint, clean, insert
+from ragtrace.store.database import begins, bigint, clean, insert
 from ragtrace.store.rows import GateRun, Release
 from ragtrace.store.tables import gate_run, gate_version, release
 from ragtrace.types import RequestRecord
@@ -99,11 +99,13 @@ def add_gate_run(connection: sa.Connection, run: GateRun, report: bytes) -> None
         connection.execute(insert(connection, gate_version).on_conflict_do_nothing(), rows)
 
 
-def gate_runs(connection: sa.Connection, service: str | None, limit: int) -> list[GateRun]:
-    """The newest runs, newest first."""
+def gate_runs(connection: sa.Connection, service: str | None, tenant: str | None, limit: int) -> list[GateRun]:
+    """The newest runs, newest first. tenant: of its services alone."""
     query = sa.select(*_OF_RUN)
     if service is not None:
         query = query.where(gate_run.c.service == clean(service))
+    if tenant is not None:
+        query = query.where(begins(gate_run.c.service, f"{tenant}/"))
     return _runs(connection, query, limit)
 
 

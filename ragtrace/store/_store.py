@@ -467,6 +467,12 @@ class Store:
         with self._database.read() as connection:
             return populations.replays(connection)
 
+    def replayed_services(self, tenant: str | None = None) -> list[tuple[str, str]]:
+        """Each replay with each service that it has requests of, the one with the newest request first. tenant: of its
+        services alone, which are named `TENANT/...`."""
+        with self._database.read() as connection:
+            return populations.replayed_services(connection, tenant)
+
     def replayed(self, run: str) -> list[Replayed]:
         """The requests of a replay by question, the earlier attempts first."""
         with self._database.read() as connection:
@@ -597,10 +603,10 @@ class Store:
         with self._database.write() as connection:
             releases.add_gate_run(connection, run, report)
 
-    def gate_runs(self, service: str | None = None, *, limit: int = 50) -> list[GateRun]:
-        """The gate's newest runs, newest first."""
+    def gate_runs(self, service: str | None = None, *, tenant: str | None = None, limit: int = 50) -> list[GateRun]:
+        """The gate's newest runs, newest first. tenant: of its services alone, which are named `TENANT/...`."""
         with self._database.read() as connection:
-            return releases.gate_runs(connection, service, limit)
+            return releases.gate_runs(connection, service, tenant, limit)
 
     def gate_runs_of(
         self, service: str, component: str, version: str | None = None, *, limit: int = 50

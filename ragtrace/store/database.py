@@ -29,6 +29,7 @@ from ragtrace.store.tables import MINUTE, Digest, Moment
 __all__ = [
     "BINARY",
     "Database",
+    "begins",
     "bigint",
     "chunks",
     "clean",
@@ -440,6 +441,11 @@ def clean(text: str | None) -> str | None:
     if text is None or (text.isascii() and "\x00" not in text):
         return text
     return text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def begins(column: sa.ColumnElement[str], beginning: str) -> sa.ColumnElement[bool]:
+    """Whether the column's text begins so, whatever its case means to a database."""
+    return sa.func.substr(column, 1, len(clean(beginning))) == clean(beginning)
 
 
 def bigint(value: int) -> int:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from ragtrace.registry.instruments import ANSWER_COVERAGE
 from ragtrace.store._golds import question_hash
-from ragtrace.store.database import bigint, clean, insert, pages
+from ragtrace.store.database import begins, bigint, clean, insert, pages
 from ragtrace.store.rows import COVERAGE, SILENT, UNANSWERED, MeasuredRequest, Replayed, Traits, Wanted
 from ragtrace.store.tables import STAGE_NAMES, diagnosis, release, request, score, trait
 from ragtrace.types import GenerateRun, RequestRecord
@@ -75,6 +75,17 @@ def replayed(connection: sa.Connection, run: str) -> list[Replayed]:
     joined = trait.join(request, request.c.request_id == trait.c.request_id)
     of_run = sa.select(*columns).select_from(joined).where(trait.c.replay == clean(run))
     return [Replayed(*row) for row in connection.execute(of_run.order_by(trait.c.question, trait.c.attempt))]
+
+
+def replayed_services(connection: sa.Connection, tenant: str | None) -> list[tuple[str, str]]:
+    """Each replay with each service that it has requests of, the one with the newest request first."""
+    pair = (trait.c.replay, request.c.service)
+    joined = trait.join(request, request.c.request_id == trait.c.request_id)
+    query = sa.select(*pair).select_from(joined).where(trait.c.replay.is_not(None))
+    if tenant is not None:
+        query = query.where(begins(request.c.service, f"{tenant}/"))
+    ordered = query.group_by(*pair).order_by(sa.func.max(request.c.started_at).desc(), *pair)
+    return [(replay, service) for replay, service in connection.execute(ordered)]
 
 
 def replays(connection: sa.Connection) -> list[str]:

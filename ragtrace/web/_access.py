@@ -12,6 +12,7 @@ import hmac
 import logging
 import re
 import secrets
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -166,6 +167,7 @@ class Sessions:
         self._access = access
         self._key = secrets.token_bytes(32)
         self._ended: dict[str, int] = {}  # cookies that were signed out, with when they would have ended
+        self._ending = threading.Lock()
 
     def viewer(self, authorization: str | None, cookie: str | None) -> Viewer | None:
         """Who asks, by a header or a cookie."""
@@ -192,7 +194,9 @@ class Sessions:
         """End a session: its cookie is good no more, whoever has a copy of it."""
         until = (cookie or "").partition(".")[0]
         if cookie and self.viewer(None, cookie) is not None and until.isdecimal():
-            self._ended = {each: at for each, at in self._ended.items() if at >= time.time()} | {cookie: int(until)}
+            now = time.time()
+            with self._ending:
+                self._ended = {each: at for each, at in self._ended.items() if at >= now} | {cookie: int(until)}
 
     def form_token(self, cookie: str | None) -> str:
         """What a form of this session carries."""

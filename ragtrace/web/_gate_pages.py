@@ -5,7 +5,7 @@ A page reads this store alone: a selection that names a file or another store is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,20 +21,21 @@ from ragtrace.gate.selection import parse
 from ragtrace.html_page import Html
 from ragtrace.store import GateRun, Store
 from ragtrace.web._access import Viewer
+from ragtrace.web._judgments import as_sent
 
 __all__ = ["Comparing", "GateList", "comparing", "gate_list", "gate_report"]
 
 _RUNS: Final = 50
-_REPLAYS: Final = 200
+_REPLAYS: Final = 200  # of a service
 _QUESTIONS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class GateList:
-    """The newest runs that a viewer may see, and the replays that may be compared."""
+    """The newest runs that a viewer may see, and by service the replays that may be compared, newest first."""
 
     runs: tuple[GateRun, ...]
-    replays: tuple[str, ...]
+    replays: dict[str, list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,8 @@ class Comparing:
 
 def gate_list(store: Store, viewer: Viewer) -> GateList:
     """Of services that are wholly the viewer's."""
-    runs = [run for run in store.gate_runs(limit=_RUNS * 20) if viewer.owns(run.service)]
-    known = store.replays()[-_REPLAYS:] if viewer.tenant is None else store.replays()
-    replays = [name for name in known if viewer.tenant is None or _selection(store, viewer, name)]
-    return GateList(tuple(runs[:_RUNS]), tuple(replays[-_REPLAYS:]))
+    replays = {service: names[:_REPLAYS] for service, names in _replays(store, viewer).items() if len(names) > 1}
+    return GateList(tuple(store.gate_runs(tenant=viewer.tenant, limit=_RUNS)), replays)
 
 
 def gate_report(store: Store, viewer: Viewer, run_id: str) -> tuple[Html, int] | None:
@@ -72,18 +71,20 @@ def gate_report(store: Store, viewer: Viewer, run_id: str) -> tuple[Html, int] |
 def comparing(store: Store, viewer: Viewer, query: Mapping[str, str]) -> Comparing | None:
     """Two replays by name (`a`, `b`), with the changes and words that are asked for; None where there is no such replay
     that is the viewer's to see. Raises: ConfigurationError."""
-    names = query.get("a", ""), query.get("b", "")
-    sides = [_selection(store, viewer, name) for name in names]
-    if None in sides:
+    given = query.get("a", ""), query.get("b", "")
+    known = _replays(store, viewer)
+    named = {service: {as_sent(name): name for name in names} for service, names in known.items()}
+    if any(as_sent(name) not in {each for names in named.values() for each in names} for name in given):
         return None
-    if names[0] == names[1]:
+    if as_sent(given[0]) == as_sent(given[1]):
         raise ConfigurationError("both replays are the same; choose two")
+    service = _common(named, given, query.get("service", ""))
     kind = query.get("only", "")
     if kind and kind not in CHANGES:
         raise ConfigurationError.of("only", kind, ", ".join(CHANGES))
     only: tuple[Change, ...] = tuple(each for each in CHANGES if each == kind)
     words = query.get("question", "") if viewer.sees_content else None
-    one, two = map(str, sides)
+    one, two = (_selection(named[service][as_sent(name)], service) for name in given)
     try:
         found = diff_replays(one, two, store=store.full_url, only=only, containing=words, limit=_QUESTIONS)
     except InputError as error:
@@ -93,13 +94,38 @@ def comparing(store: Store, viewer: Viewer, query: Mapping[str, str]) -> Compari
     return Comparing(diff_body(found), len(found.listed))
 
 
-def _selection(store: Store, viewer: Viewer, name: str) -> str | None:
-    """A replay as one side of a comparison; None where there is none of this name, or not all of its requests are of
-    one service that is wholly the viewer's."""
-    services = {each.service for each in store.replayed(name)} if name else set()
-    if len(services) != 1 or not viewer.owns(service := services.pop()) or "&" in name + service:
-        return None
+def _replays(store: Store, viewer: Viewer) -> dict[str, list[str]]:
+    """By service that is wholly the viewer's its replays, newest first; those that a selection can name."""
+    found: dict[str, list[str]] = {}
+    for name, service in store.replayed_services(viewer.tenant):
+        if _is_named(name, service):
+            found.setdefault(service, []).append(name)
+    return found
+
+
+def _is_named(name: str, service: str) -> bool:
+    """Whether a selection of both means just these: not with an `&`, or a space at an end."""
+    try:
+        found = parse("replay", _selection(name, service))
+    except ConfigurationError:
+        return False
+    return (found.replay, found.service) == (name, service) and "&" not in name + service
+
+
+def _selection(name: str, service: str) -> str:
     return f"replay:{name}&service:{service}"
+
+
+def _common(named: Mapping[str, Mapping[str, str]], given: Sequence[str], wanted: str) -> str:
+    """The one service that has both replays. Raises: ConfigurationError."""
+    services = [each for each, names in named.items() if all(as_sent(name) in names for name in given)]
+    if wanted:
+        services = [each for each in services if as_sent(each) == as_sent(wanted)]
+    if not services:
+        raise ConfigurationError("these two replays are not of one service; choose two of the same")
+    if len(services) > 1:
+        raise ConfigurationError(f"both replays are of {len(services)} services; choose them in the list of one")
+    return services[0]
 
 
 def _is_here(viewer: Viewer, selection: str) -> bool:

@@ -18,7 +18,7 @@ from ragtrace.triage.labels import first_broken_of
 from ragtrace.types import Analysis, Gold, RequestRecord, replace
 from ragtrace.web._access import Viewer
 
-__all__ = ["KEPT", "SAID", "asked_stages", "judge_page", "label_request"]
+__all__ = ["KEPT", "SAID", "as_sent", "asked_stages", "judge_page", "label_request"]
 
 SAID: Final = {"sound": "sound", "broken": "broken", "cannot_tell": "cannot tell"}
 """What may be said of a stage."""
@@ -57,8 +57,8 @@ def label_request(store: Store, viewer: Viewer, record: RequestRecord, analysis:
             stages[stage] = said
     if not stages:
         raise ConfigurationError("nothing was said of any stage; choose at least one answer")
-    known = {_sent(one.chunk_id): one.chunk_id for one in record.candidates}
-    named = [_sent(one) for one in dict.fromkeys(form.get("needed", ())) if one]
+    known = {as_sent(one.chunk_id): one.chunk_id for one in record.candidates}
+    named = [as_sent(one) for one in dict.fromkeys(form.get("needed", ())) if one]
     if any(one not in known for one in named):
         raise ConfigurationError("a chunk that was chosen is no candidate of this request")
     chosen = tuple(known[one] for one in named)
@@ -116,6 +116,6 @@ def _one(form: Form, name: str) -> str:
     return next(iter(form.get(name, ())), "").strip()
 
 
-def _sent(chunk_id: str) -> str:
+def as_sent(chunk_id: str) -> str:
     """An id as a page's form sends it back: as a page shows it, and with a browser's line ends."""
     return " ".join(visible(chunk_id).split())

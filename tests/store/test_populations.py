@@ -262,3 +262,23 @@ def test_a_replays_attempts_are_found(store: Store, make_record: MakeRecord) -> 
     assert store.replayed("m") == []
     store.write([asked("r5", "q1", 1, "ok"), make_record("r6", attributes={"ragtrace.replay.run": "a"})])
     assert store.replays() == ["a", "n"]
+
+
+def test_replays_are_listed_with_their_services_newest_first(store: Store, make_record: MakeRecord) -> None:
+    """One that has requests of two services stands there twice; of a tenant those of its own services."""
+
+    def asked(request_id: str, run: str, service: str, at: int) -> RequestRecord:
+        return make_record(request_id, attributes={"ragtrace.replay.run": run}, service=service, started_at=at)
+
+    store.write(
+        [
+            asked("r1", "b", "acme/x", 1),
+            asked("r2", "a", "acme/x", 2),
+            asked("r3", "b", "rival/x", 3),
+            asked("r4", "a", "acme/x", 1),
+            make_record("r5"),
+        ]
+    )
+    assert store.replayed_services() == [("b", "rival/x"), ("a", "acme/x"), ("b", "acme/x")]
+    assert store.replayed_services("acme") == [("a", "acme/x"), ("b", "acme/x")]
+    assert store.replayed_services("acm") == []

@@ -88,6 +88,11 @@ def test_runs_are_found_newest_first(store: Store) -> None:
     assert store.gate_runs() == [runs[1], runs[2], runs[0]]
     assert store.gate_runs("shop") == [runs[1], runs[0]]
     assert store.gate_runs(limit=1) == [runs[1]]
+    store.add_gate_run(_run("d4", 4, "a_/tried"), b"{}")
+    for at in range(5, 9):
+        store.add_gate_run(_run(f"e{at}", at, "ab/tried"), b"{}")
+        store.add_gate_run(_run(f"f{at}", at, "A_/tried"), b"{}")
+    assert [run.run_id for run in store.gate_runs(tenant="a_", limit=2)] == ["d4"]
     assert store.gate_runs_of("shop", "model") == [runs[1], runs[0]]
     assert store.gate_runs_of("shop", "model", "m1") == [runs[0]]
     assert store.gate_runs_of("shop", "index") == []

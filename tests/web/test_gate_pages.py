@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 import sqlite3
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
@@ -12,11 +15,15 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
+from ragtrace.analyze import worker
+from ragtrace.gate.types import CellChanges, ChangedPair
 from ragtrace.safe_text import dumps
 from ragtrace.store import FaultFigures, GateRun, ServiceCalibration, Store
+from ragtrace.types import GenerateRun, Generation, PackedChunk, Packing, PackRun, Query, RequestRecord
+from ragtrace.web._access import People, Sessions
 from tests.gate.reported import passed
 from tests.web.gated import COMPARED, RIVALS, RUN
-from tests.web.stored import ALTERED, EVIL, LOST, SERVICE, store_of
+from tests.web.stored import ALTERED, EVIL, LOST, OTHER, SECRET, SERVICE, store_of
 from tests.web.test_pages import FILE, TOKENS, client
 
 
@@ -66,6 +73,59 @@ def test_another_tenants_runs_and_replays_do_not_exist(store: Store, tokens: Pat
     assert rival.get(RIVALS[0]).status_code == 200
 
 
+def test_other_services_runs_crowd_none_out(tmp_path: Path, tokens: Path) -> None:
+    """A tenant's list holds its own newest runs, however many newer ones others have."""
+    with Store.open(f"sqlite:///{tmp_path / 'runs.db'}") as store:
+        store.add_gate_run(GateRun("ours", "acme/tried", 1, "pass", "a", "b"), b"{}")
+        for number in range(1_000):
+            store.add_gate_run(GateRun(f"theirs-{number}", "rival/tried", 2 + number, "pass", "a", "b"), b"{}")
+        page = client(store, tokens, "acme").get("/gate").text
+    assert 'href="/gate/ours"' in page
+
+
+def _replay(store: Store, name: str, service: str, at: int) -> None:
+    """One question of it."""
+    attributes = {"ragtrace.replay.run": name, "ragtrace.replay.question": "q"}
+    chunk = PackedChunk(chunk_id="c", position=1, text="Theft is paid.")
+    record = RequestRecord(
+        request_id=f"{service}-{name}",
+        service=service,
+        started_at=at,
+        ended_at=at + 1,
+        query=Query(original="Is theft paid?"),
+        attributes=attributes,
+        stages=(PackRun(packing=Packing(chunks=(chunk,))), GenerateRun(generation=Generation(answer=f"At {at}."))),
+    )
+    store.write([record])
+
+
+def test_replays_are_offered_by_service_and_by_time(tmp_path: Path) -> None:
+    """The newest two are chosen; what is offered can be compared, also a name with two spaces, or of two services."""
+    at = 1_760_000_000_000_000_000
+    with Store.open(f"sqlite:///{tmp_path / 'replays.db'}") as store:
+        for place, (name, service) in enumerate(
+            [("z  first", "one"), ("a\x1blater", "one"), ("b", "two"), ("z  first", "two"), ("alone", "three")]
+        ):
+            _replay(store, name, service, at + place * 1_000)
+        worker.run(store)
+        me = client(store)
+        page = me.get("/gate").text
+        forms = re.findall(r"<form method=\"get\" action=\"/compare\".*?</form>", page, flags=re.DOTALL)
+        offered = [re.findall(r'<option value="([^"]*)"( selected)?', form) for form in forms]
+        services = [re.findall(r'name="service" value="([^"]*)"', form)[0] for form in forms]
+        assert services == ["two", "one"]
+        chosen = [(next(name for name, is_second in each if is_second), each[0][0]) for each in offered]
+        for service, (earlier, later) in zip(services, chosen, strict=True):
+            answer = me.get("/compare", params={"service": service, "a": earlier, "b": later})
+            assert answer.status_code == 200, answer.text
+            assert "Is theft paid?" in answer.text
+        assert chosen[0] == ("b", "z  first")
+        assert chosen[1][0] == "z  first"
+        mixed = me.get("/compare", params={"a": "b", "b": "alone"})
+    assert mixed.status_code == 400
+    assert "not of one service" in mixed.text
+
+
 @pytest.mark.parametrize("name", ["file.jsonl", "sqlite:////etc/x.db", "acme before&service:rival/tried", "../x"])
 def test_a_side_is_the_name_of_a_replay_and_nothing_else(store: Store, name: str) -> None:
     """No file and no other store is opened."""
@@ -95,6 +155,23 @@ def test_a_report_that_names_a_file_opens_none(store: Store, tmp_path: Path) -> 
     assert "cannot be read" not in answer.text
 
 
+def test_a_report_shows_no_text_of_another_service(store: Store) -> None:
+    """Whoever may store a run does not so choose whose requests a reader of this service sees."""
+    report = passed()
+    pairs = tuple(ChangedPair(baseline="", candidate=id_, before=1.0, after=0.0) for id_ in ("acme-1-1", OTHER))
+    cell = CellChanges(metric="answer_coverage", stage=None, segment=None, pairs=pairs)
+    sides = {
+        "baseline": msgspec.structs.replace(report.baseline, name="replay:acme before"),
+        "candidate": msgspec.structs.replace(report.candidate, name="replay:acme after"),
+    }
+    made = msgspec.structs.replace(report, run_id="mixed", service="acme/tried", changes=(cell,), **sides)
+    store.add_gate_run(GateRun("mixed", "acme/tried", 1, "pass", "a", "b"), dumps(msgspec.to_builtins(made)).encode())
+    page = client(store).get("/gate/mixed").text
+    assert "case 1, to acme" in page
+    assert "4711" in SECRET
+    assert "4711" not in page
+
+
 def test_a_signed_out_session_is_over_for_every_copy(store: Store, tokens: Path) -> None:
     """The cookie is gone, and good for nothing; a form of another site ends none."""
     visitor = client(store, tokens)
@@ -107,6 +184,25 @@ def test_a_signed_out_session_is_over_for_every_copy(store: Store, tokens: Path)
     assert (ended.status_code, ended.headers["location"]) == (303, "/signin")
     assert client(store, tokens).get("/gate", headers=copy).status_code == 401
     assert "Sign out" not in client(store).get("/gate").text
+
+
+def test_sessions_that_end_at_once_all_end(tokens: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is lost, however slowly the list of ended ones is written."""
+    sessions = Sessions(People(tokens))
+    cookies = [cookie for token in TOKENS.values() if (cookie := sessions.begin(token))]
+    real = time.time
+
+    def slow() -> float:
+        time.sleep(0.001)
+        return real()
+
+    monkeypatch.setattr("ragtrace.web._access.time.time", slow)
+    for _ in range(5):
+        with ThreadPoolExecutor(len(cookies)) as threads:
+            list(threads.map(sessions.end, cookies))
+        assert [sessions.viewer(None, cookie) for cookie in cookies] == [None] * len(TOKENS)
+        sessions = Sessions(People(tokens))
+        cookies = [cookie for token in TOKENS.values() if (cookie := sessions.begin(token))]
 
 
 def test_a_damaged_record_hides_no_other(tmp_path: Path) -> None:
