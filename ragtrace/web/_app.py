@@ -73,6 +73,7 @@ class _Refused(Exception):
 
 
 _UNKNOWN: Final = partial(_Refused, 404, "There is no such page")
+_NOT_YOURS: Final = partial(_UNKNOWN, "No request has this id, or it is not yours to see.")
 _NUMBERS: Final = partial(_Refused, 403, "You see no texts", "Your token's role shows numbers alone.")
 _READER: Final = partial(
     _Refused, 403, "You may read, not judge", "Your token has no role judge, or the pages are read-only."
@@ -340,6 +341,7 @@ class _Pages:
             "request.html",
             viewer,
             view=view,
+            request_id=record.request_id,
             path=path_picture(view) if viewer.sees_content else None,
             times=times_picture(view.record) if view.record.stages else None,
             labels=labels,
@@ -364,15 +366,18 @@ class _Pages:
         return RedirectResponse(f"/explanations/{quote(record.request_id, safe='')}", 303)
 
     def progress(self, asked: _Asked) -> Response:
-        """How far an explanation is; when it is there, its request."""
+        """How far an explanation is; when it is there, its request. It is asked again and again, and reads no texts."""
         from starlette.responses import RedirectResponse
 
-        record, _ = self._found(asked)
-        state = explanation_state(self._store, record.request_id)
+        request_id, viewer = asked.path["request_id"], asked.viewer
+        tenants = self._store.tenants([request_id])
+        if request_id not in tenants or viewer.tenant not in (None, tenants[request_id]):
+            raise _NOT_YOURS()
+        state = explanation_state(self._store, request_id)
         if state.step == "none":
-            return RedirectResponse(f"/requests/{quote(record.request_id, safe='')}#explained", 303)
+            return RedirectResponse(f"/requests/{quote(request_id, safe='')}#explained", 303)
         form_token = self._sessions.form_token(asked.cookie)
-        return self._shown("progress.html", asked.viewer, record=record, state=state, form_token=form_token)
+        return self._shown("progress.html", viewer, request_id=request_id, state=state, form_token=form_token)
 
     def label(self, asked: _Asked) -> Response:
         """Keep what somebody says of a request."""
@@ -558,7 +563,7 @@ class _Pages:
         """The request that the address names; another tenant's is as one that does not exist."""
         record = self._store.get_record(asked.path["request_id"])
         if record is None or asked.viewer.tenant not in (None, record.tenant_id):
-            raise _UNKNOWN("No request has this id, or it is not yours to see.")
+            raise _NOT_YOURS()
         return record, self._store.get_analysis(record.request_id)
 
     def _lost_texts(

@@ -13,15 +13,17 @@ __all__ = ["Block", "runbook", "runbook_names"]
 _FOLDER: Final = "docs/runbooks"
 _LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 _CODE: Final = re.compile(r"`([^`]+)`")
-_ITEM: Final = re.compile(r"(?:-|\d+\.) +")
+_ITEM: Final = re.compile(r"(?:-|(\d+)\.) +")
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A heading, a paragraph, an item of a list, or lines of code. pieces: its text, each with whether it is code."""
+    """A heading, a paragraph, an item of a list or of numbered steps, or lines of code. pieces: its text, each with
+    whether it is code."""
 
-    kind: Literal["title", "heading", "text", "item", "code"]
+    kind: Literal["title", "heading", "text", "item", "step", "code"]
     pieces: tuple[tuple[str, bool], ...]
+    number: int | None = None  # of a step
 
 
 def runbook_names() -> list[str]:
@@ -60,7 +62,10 @@ def _block(text: str) -> Block:
     if text.startswith("#"):
         return Block("title" if text.startswith("# ") else "heading", _pieces(text.lstrip("# ")))
     item = _ITEM.match(text)
-    return Block("item", _pieces(text[item.end() :])) if item else Block("text", _pieces(text))
+    if item is None:
+        return Block("text", _pieces(text))
+    pieces = _pieces(text[item.end() :])
+    return Block("step", pieces, int(item[1])) if item[1] else Block("item", pieces)
 
 
 def _pieces(text: str) -> tuple[tuple[str, bool], ...]:

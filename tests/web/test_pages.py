@@ -487,6 +487,9 @@ def test_triage_leads_to_the_runbook_and_to_a_postmortem(store: Store, tokens: P
     assert client(store, tokens, "numbers").get(draft).status_code == 403
     assert client(store, tokens).get(draft).status_code == 401
     assert "<h1>Retrieval: the evidence is not found</h1>" in me.get("/runbooks/retrieval.md").text
+    steps = re.search(r"<ol>(.*?)</ol>", me.get("/runbooks/retrieval").text, flags=re.DOTALL)
+    assert steps is not None
+    assert re.findall(r'<li value="(\d+)">', steps[1]) == [str(number) for number in range(1, 9)]
     for name in ("nothing", "..%2f..%2fREADME", "../../pyproject"):
         assert me.get(f"/runbooks/{name}").status_code == 404
 
@@ -609,7 +612,7 @@ def test_a_request_with_endless_texts_is_a_page_of_bounded_size(store: Store) ->
     assert "It is." in page
 
 
-def test_an_explanation_is_asked_for_and_its_progress_shown(store: Store) -> None:
+def test_an_explanation_is_asked_for_and_its_progress_shown(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A form enqueues it once; the page says where it stands, what failed, and leads to the request at the end."""
     me = client(store)
     page = f"/explanations/{HOSTILE}"
@@ -618,7 +621,9 @@ def test_an_explanation_is_asked_for_and_its_progress_shown(store: Store) -> Non
     for _ in range(2):
         assert me.post(page, data=form).headers["location"] == f"/explanations/{quote(HOSTILE, safe='')}"
     assert [one.state for one in store.jobs(kind="attribution", request_id=HOSTILE)] == ["pending"]
-    assert "It waits for a worker; 1 other explanation comes before it." in me.get(page).text
+    with monkeypatch.context() as patched:  # a page that is asked again and again reads no texts
+        patched.setattr(Store, "get_record", lambda *_: pytest.fail("the record was read"))
+        assert "It waits for a worker; 1 other explanation comes before it." in me.get(page).text
     assert "It waits for a worker" in me.get(f"/requests/{HOSTILE}").text
     job = {one.request_id: one for one in store.claim("w", kinds=("attribution",), limit=2)}[HOSTILE]
     assert "It is being computed, attempt 1." in me.get(page).text
