@@ -79,7 +79,8 @@ class _Path:
             yield f"{view.used:,} of {view.budget:,} tokens"
         else:
             yield f"{view.used:,} tokens" if view.used else ""
-        yield f"{len([one for one in view.claims if one.view.number])} claims"
+        count = sum(bool(one.view.number) for one in view.claims)
+        yield f"{count} {'claim' if count == 1 else 'claims'}"
 
     def _box(self, place: int, chunk: ChunkView, rank: int, y: float) -> Html:
         is_last = place == len(self._columns) - 1
