@@ -12,14 +12,17 @@ the FTS5 table, or the GIN index, exists says that search is on, to writers of a
 
 from __future__ import annotations
 
+import logging
 import random
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, count, islice
+from contextlib import contextmanager
+from itertools import chain, islice
 from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from ragtrace.errors import StoreError
 from ragtrace.store._content import compress, decompress
@@ -44,6 +47,7 @@ __all__ = [
 LONGEST: Final = 40
 """Characters of a word; what is longer counts by its beginning."""
 
+_LOG: Final = logging.getLogger("ragtrace.store")
 _CHARACTERS: Final = 200_000  # of a question, and of an answer
 _MOST: Final = 4_000  # words of a request; PostgreSQL takes 1 MB
 _MOST_ASKED: Final = 64  # words of a search
@@ -51,6 +55,7 @@ _MOMENTS: Final[Mapping[str, int]] = {"sqlite": 20, "postgresql": 0}
 """By how many bits nanoseconds are cut: SQLite's index takes less where numbers are near each other, and writes of
 PostgreSQL do not wait for each other where they are far from each other."""
 _SPREAD: Final = 22  # bits: how far requests of one moment go apart
+_ATTEMPTS: Final = 2 * _SPREAD  # to find a number
 _PURGE_PAGES: Final = 256  # of one transaction
 _TABLE: Final = "search_word"
 _INDEX: Final = "ix_search_entry_words"
@@ -127,16 +132,46 @@ def missing(connection: sa.Connection, behind: str, limit: int) -> Sequence[str]
 
 
 def put(connection: sa.Connection, records: Iterable[RequestRecord]) -> None:
-    """Index these stored requests as they are now, each once; nothing where search is off."""
+    """Index these stored requests as they are now, each once; nothing where search is off. What cannot be indexed is
+    logged and cannot be searched for: the requests themselves are written all the same."""
     given = {record.request_id: record for record in records}
     if not given or not is_on(connection):
         return
     forget(connection, given)
-    numbers = _numbered(connection, given)
+    with _bearing_damage(connection):
+        numbers = _numbered(connection, given)
+        if connection.dialect.name == "sqlite" and numbers:
+            statement = f"INSERT INTO {_TABLE} (rowid, words) VALUES (?, ?)"
+            rows = [(number, " ".join(_terms(given[each]))) for each, number in sorted(numbers.items())]
+            connection.exec_driver_sql(statement, rows)
+
+
+@contextmanager
+def _bearing_damage(connection: sa.Connection) -> Iterator[None]:
+    """A savepoint: what a damaged index refuses is undone and logged, and the transaction goes on without it."""
+    try:
+        with connection.begin_nested():
+            yield
+    except DBAPIError as error:
+        if _is_over(connection, error):
+            raise
+        _warn(error.orig)
+
+
+def _is_over(connection: sa.Connection, error: DBAPIError) -> bool:
+    """Whether an error has ended the whole transaction, or is none of the index: no connection, a deadlock, no room."""
     if connection.dialect.name == "sqlite":
-        statement = f"INSERT INTO {_TABLE} (rowid, words) VALUES (?, ?)"
-        rows = [(number, " ".join(_terms(given[each]))) for each, number in sorted(numbers.items())]
-        connection.exec_driver_sql(statement, rows)
+        driver: Any = connection.connection.driver_connection
+        return not driver.in_transaction  # SQLite may undo all of it where the disk is full
+    return error.connection_invalidated or isinstance(error, OperationalError)
+
+
+def _warn(reason: object) -> None:
+    _LOG.warning(
+        "the index of words is damaged (%s): requests may not be found, and words of deleted ones may stand in it; "
+        "ragtrace db search off, then ragtrace db search on, makes it anew",
+        reason,
+    )
 
 
 def _kept(connection: sa.Connection, record: RequestRecord) -> Any:
@@ -149,19 +184,22 @@ def _kept(connection: sa.Connection, record: RequestRecord) -> Any:
 
 def _numbered(connection: sa.Connection, records: Mapping[str, RequestRecord]) -> dict[str, int]:
     """Insert the rows of records, by request, at the first free numbers from their moments on. Requests of one moment
-    go apart by chance, twice as far with each attempt, so that ten thousand of them take few. Returns the numbers."""
+    go apart by chance, twice as far with each attempt, so that ten thousand of them take few. Returns the numbers; a
+    request that got none, as where another writer has just indexed it, is logged."""
     numbers: dict[str, int] = {}
     kept = {each: _kept(connection, record) for each, record in records.items()}
-    for attempt in count():
+    for attempt in range(_ATTEMPTS):
         left = [each for each in records if each not in numbers]
         if not left:
-            break
+            return numbers
         width = 1 << min(attempt, _SPREAD)
         drawn = {each: _moment(connection, records[each].started_at) + random.randrange(width) for each in left}
         in_order = sorted(left, key=lambda each: drawn[each])  # so that two writers do not wait for each other
         values = [{"id": drawn[each], "request_id": each, "words": kept[each]} for each in in_order]
         statement = insert(connection, search_entry).on_conflict_do_nothing().returning(search_entry.c.request_id)
         numbers.update((each, drawn[each]) for each in connection.scalars(statement, values))
+    if left := [each for each in records if each not in numbers]:
+        _warn(f"no number was free for {len(left)} requests, {left[0]} among them")
     return numbers
 
 
@@ -172,26 +210,28 @@ def _moment(connection: sa.Connection, started_at: int) -> int:
 
 def forget(connection: sa.Connection, request_ids: Iterable[str]) -> int:
     """Take these requests out of the index; `purge` takes their words off SQLite's pages. Returns how many there were.
-    Raises: StoreError where a row is damaged."""
+    Where one's words cannot be read its row goes alone, and the log says that its words stay."""
     number = 0
     for ids in chunks(sorted(request_ids)):
         chosen = search_entry.c.request_id.in_(ids)
         if connection.dialect.name == "sqlite":
             rows = connection.execute(sa.select(search_entry.c.id, search_entry.c.words).where(chosen)).all()
-            if rows:
+            known = [(row.id, words) for row in rows if (words := _read(row.words)) is not None]
+            if known:
                 statement = f"INSERT INTO {_TABLE} ({_TABLE}, rowid, words) VALUES ('delete', ?, ?)"
-                connection.exec_driver_sql(statement, [(row.id, _read(row.words)) for row in rows])
+                with _bearing_damage(connection):
+                    connection.exec_driver_sql(statement, known)
         number += connection.execute(sa.delete(search_entry).where(chosen)).rowcount
     return number
 
 
-def _read(words: bytes) -> str:
+def _read(words: bytes) -> str | None:
+    """The words of SQLite's row; None, with a warning, where they are damaged."""
     try:
         return decompress(words).decode()
-    except Exception as error:
-        raise StoreError(
-            f"the index of words is damaged ({error}); ragtrace db search off, then on, makes it anew"
-        ) from error
+    except Exception as error:  # whatever a decompressor makes of damaged bytes
+        _warn(error)
+        return None
 
 
 def purge(database: Database, begin: Callable[[sa.Connection], object]) -> None:
@@ -214,7 +254,8 @@ def _merge(database: Database, pages: int, begin: Callable[[sa.Connection], obje
         connection.exec_driver_sql("PRAGMA secure_delete = ON")
         driver: Any = connection.connection.driver_connection
         before = driver.total_changes
-        connection.exec_driver_sql(f"INSERT INTO {_TABLE} ({_TABLE}, rank) VALUES ('merge', ?)", (pages,))
+        with _bearing_damage(connection):
+            connection.exec_driver_sql(f"INSERT INTO {_TABLE} ({_TABLE}, rank) VALUES ('merge', ?)", (pages,))
         return bool(driver.total_changes - before >= 2)  # as SQLite says when there was nothing to do
 
 

@@ -203,3 +203,43 @@ def test_a_record_that_cannot_be_read_keeps_no_other_out(store: Store) -> None:
     state = store.search_on()
     assert (state.indexed, state.unreadable) == (1, 1)
     assert found(store, "harbor") == ["r2"]
+
+
+def damage(store: Store, statement: str, *values: object) -> None:
+    """Change what no writer of the store would."""
+    with store._database.write() as connection:
+        connection.exec_driver_sql(statement, values)
+
+
+def test_damaged_words_of_a_request_stop_no_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither of it nor of others, nor pruning and erasing: the log says how to make the index anew."""
+    store = Store.open(f"sqlite:///{tmp_path}/damaged.db")
+    store.search_on()
+    store.write([asked(number, "harbor", tenant_id="a" if number == 3 else "b") for number in range(4)])
+    damage(store, "UPDATE search_entry SET words = ? WHERE request_id <> 'r0'", b"damaged")
+    store.write([asked(1, "airport", record_revision=2, tenant_id="b"), asked(9, "airport", tenant_id="b")])
+    assert "ragtrace db search off, then ragtrace db search on" in caplog.text
+    assert found(store, "airport") == ["r9", "r1"]
+    assert store.erase(Subject(tenant="a")).rows["search_entry"] == 1
+    store.prune({"all": 1.0}, now=START / SECOND + 4)
+    assert found(store, "harbor") == []
+    assert store.list_requests(Listing()).rows[0].request_id == "r9"
+    store.close()
+
+
+def test_a_damaged_index_stops_no_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What cannot be indexed is stored, pruned and erased all the same; off and on find it again."""
+    store = Store.open(f"sqlite:///{tmp_path}/damaged.db")
+    store.search_on()
+    store.write([asked(number, "harbor", tenant_id="a" if number else "b") for number in range(3)])
+    damage(store, "UPDATE search_word_data SET block = x'ff'")
+    store._database.close()  # what a connection knows of the index goes with it
+    store.write([asked(8, "airport"), asked(9, "airport")])
+    assert "ragtrace db search off, then ragtrace db search on" in caplog.text
+    store.erase(Subject(tenant="a"))
+    store.prune({"all": 1.0}, now=START / SECOND + 4)
+    assert [row.request_id for row in store.list_requests(Listing()).rows] == ["r9", "r8"]
+    store.search_off()
+    assert store.search_on().indexed == 2
+    assert found(store, "airport") == ["r9", "r8"]
+    store.close()
