@@ -110,6 +110,27 @@ def test_a_search_meets_no_other_tenants_requests(searched: Store) -> None:
     assert found(searched, "secret", service="other") == []
 
 
+def test_a_position_tells_of_no_other_tenants_request(searched: Store) -> None:
+    """Whoever writes one by hand sees the same for a request of another tenant as for one that there is not."""
+    searched.write([asked(number, "harbor", tenant_id="b" if number == 1 else "a") for number in range(4)])
+    for wanted in (Listing(search="harbor", tenant_id="a"), Listing(search="harbor", tenant_id="a", service="shop")):
+        for moment in (START, START + 3 * SECOND, START + 9 * SECOND):
+            foreign, unknown = (
+                searched.list_requests(wanted, Position(moment, name), limit=9).rows for name in ("r1", "never")
+            )
+            assert foreign == unknown
+        own = searched.list_requests(wanted, Position(START, "r2"), limit=9).rows
+        assert [row.request_id for row in own] == ["r0"]
+
+
+def test_what_came_after_the_window_uses_up_no_scan(searched: Store) -> None:
+    """However much came just behind it: a page that looks at three finds the one that was within."""
+    searched.write([asked(number, "harbor") for number in range(9)])
+    page = searched.list_requests(Listing(search="harbor", until=START + SECOND), limit=2, scan=3)
+    assert [row.request_id for row in page.rows] == ["r0"]
+    assert page.after is None
+
+
 @pytest.mark.parametrize(
     "words",
     [
