@@ -23,9 +23,10 @@ from ragtrace.errors import StoreError
 from ragtrace.store.database import Database, insert
 from ragtrace.store.tables import lease
 
-__all__ = ["Heartbeat", "UpkeepLease", "acquire", "release"]
+__all__ = ["Heartbeat", "UpkeepLease", "acquire", "pause", "release"]
 
 _LOG: Final = logging.getLogger(__name__)
+_SHORTEST: Final = 0.01  # seconds between two batches of an upkeep
 _LONGEST: Final = 3600.0  # seconds; one that ends later is what a clock left that was set back
 
 
@@ -45,6 +46,11 @@ def acquire(connection: sa.Connection, name: str, owner: str, seconds: float, no
 def release(connection: sa.Connection, name: str, owner: str) -> None:
     """Give the lease back; nothing happens when another owner holds it."""
     connection.execute(sa.delete(lease).where(lease.c.name == name, lease.c.owner == owner))
+
+
+def pause(began: float) -> None:
+    """Leave writers as much time as a batch of an upkeep took, which began then by the monotonic clock."""
+    time.sleep(max(_SHORTEST, time.monotonic() - began))
 
 
 class Heartbeat:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import random
 import re
+import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from ragtrace.errors import StoreError
 from ragtrace.store._content import compress, decompress
+from ragtrace.store._leases import pause
 from ragtrace.store.database import Database, bigint, chunks, clean, insert
 from ragtrace.store.rows import Listing, Position
 from ragtrace.store.tables import request, search_entry
@@ -236,13 +238,19 @@ def _read(words: bytes) -> str | None:
 
 def purge(database: Database, begin: Callable[[sa.Connection], object]) -> None:
     """Write SQLite's index anew in small transactions, since words of requests that are gone stay on its pages until
-    then. PostgreSQL's rows go with VACUUM, as those of other tables do. begin: what each transaction does first."""
+    then. PostgreSQL's words go when its tables are rewritten, with the samples of their columns.
+
+    begin: what each transaction does first.
+    """
     if not database.address.is_sqlite:
         return
     for _ in range(2):  # where a merge was under way, the first round ends that one alone
         pages = -_PURGE_PAGES  # less than nothing: all that is there becomes one
+        began = time.monotonic()
         while _merge(database, pages, begin):
             pages = _PURGE_PAGES
+            pause(began)
+            began = time.monotonic()
 
 
 def _merge(database: Database, pages: int, begin: Callable[[sa.Connection], object]) -> bool:

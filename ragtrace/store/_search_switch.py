@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -10,7 +11,7 @@ import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.store import _records as records, _search as search
-from ragtrace.store._leases import UpkeepLease
+from ragtrace.store._leases import UpkeepLease, pause
 from ragtrace.store.database import Database
 from ragtrace.store.rows import SearchState
 from ragtrace.store.tables import request, search_entry
@@ -42,6 +43,7 @@ def turn_on(database: Database, on_batch: Callable[[SearchState], object]) -> Se
             now = state(connection)
         indexed = now.indexed
         while True:
+            began = time.monotonic()
             with database.write() as connection:
                 upkeep.hold(connection)
                 page = search.missing(connection, behind, _PAGE)
@@ -51,6 +53,7 @@ def turn_on(database: Database, on_batch: Callable[[SearchState], object]) -> Se
                 break
             behind, indexed, unreadable = page[-1], indexed + len(found), unreadable + len(page) - len(found)
             on_batch(SearchState(True, indexed, now.requests, unreadable))
+            pause(began)
         search.purge(database, upkeep.hold)
     if not database.address.is_sqlite:
         with database.write() as connection:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 import sqlalchemy as sa
 
 from ragtrace.store import _search as search, _spans as spans, totals
-from ragtrace.store._leases import UpkeepLease
+from ragtrace.store._leases import UpkeepLease, pause
 from ragtrace.store.database import Database, chunks, pages
 from ragtrace.store.tables import (
     addendum,
@@ -53,7 +53,6 @@ KINDS: Final[Mapping[Kept, str]] = {
 
 _OTHERS: Final[frozenset[Kept]] = frozenset(("waiting", "counted"))  # no requests
 _BATCH: Final = 100
-_SHORTEST: Final = 0.01  # seconds between two batches
 _SECOND: Final = 1_000_000_000
 _Row: TypeAlias = sa.Row[Any]
 
@@ -137,7 +136,7 @@ def prune(
                 rows.update(_deleted(connection, free))
             busy += len(page) - len(free)
             on_batch(Pruned(dict(rows), busy))
-            _pause(began)
+            pause(began)
         if rows[search_entry.name]:
             search.purge(database, upkeep.hold)
         for table, chosen in _others(keep, reports, now):
@@ -148,7 +147,7 @@ def prune(
                     upkeep.hold(connection)
                     number = _delete(connection, table, chosen)
                 rows[table.name] += number
-                _pause(began)
+                pause(began)
         if "counted" in keep:
             rows[counted.name] += _forget_counted(database, upkeep, totals.day_of(now - keep["counted"]))
     return Pruned(dict(rows), busy)
@@ -165,13 +164,8 @@ def _forget_counted(database: Database, upkeep: UpkeepLease, day: int) -> int:
         with database.write() as connection:
             upkeep.hold(connection)
             number += connection.execute(delete).rowcount
-        _pause(began)
+        pause(began)
     return number
-
-
-def _pause(began: float) -> None:
-    """Leave writers as much time as the batch took."""
-    time.sleep(max(_SHORTEST, time.monotonic() - began))
 
 
 def _free(connection: sa.Connection, page: Sequence[_Row]) -> list[_Row]:

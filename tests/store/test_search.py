@@ -193,6 +193,16 @@ def indexed_terms(file: Path) -> list[tuple[str]]:
         return connection.execute("SELECT term FROM temp.terms").fetchall()
 
 
+def test_filling_leaves_time_to_writers(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After each page as much as the page took: SQLite's lock is free in between alone."""
+    store.write([asked(number, "harbor") for number in range(201)])
+    slept: list[float] = []
+    monkeypatch.setattr("ragtrace.store._leases.time.sleep", slept.append)
+    assert store.search_on().indexed == 201
+    assert len(slept) >= 3
+    assert min(slept) >= 0.01
+
+
 def test_erased_requests_have_no_row(searched: Store) -> None:
     """In both databases; the others are found still."""
     searched.write([asked(1, "harbor", tenant_id="a"), asked(2, "harbor", tenant_id="b")])
