@@ -222,7 +222,7 @@ def explain_words(
             groups, looked = _groups(
                 prompts, lambda coarse, most: _look(game_of(coarse, None, 0), method, most, seed), budget
             )
-        budget -= looked
+        budget -= min(looked, _most_looked(budget))  # the earlier look may have been for a larger budget
     game = game_of(groups, known, looked)
     stopping = Stopping(target_standard_error=target_standard_error)
     found = game.solved(method=method, budget=budget, seed=seed, stopping=stopping)
@@ -244,13 +244,18 @@ def _groups(
 
     It takes a quarter of the budget, and is left out where that is too little to tell the phrases apart.
     """
-    few, most = MAX_PLAYERS // 2, budget // 4
+    few, most = MAX_PLAYERS // 2, _most_looked(budget)
     if most < 2 * few:
         return phrases(prompts.question, prompts.words, MAX_PLAYERS), 0
     coarse = phrases(prompts.question, prompts.words, few)
     found = look(coarse, most)
     masses = np.abs(found.scores).tolist()
     return refined(prompts.question, prompts.words, coarse, masses, MAX_PLAYERS), found.n_evaluations
+
+
+def _most_looked(budget: int) -> int:
+    """Of the budget, what a first look may take."""
+    return budget // 4
 
 
 def _groups_before(known: GeneratorAttribution | None, prompts: SubsetPrompts) -> tuple[list[Phrase], int]:

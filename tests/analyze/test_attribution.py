@@ -17,7 +17,7 @@ from ragtrace.engines import precision
 from ragtrace.engines.causal_lm import CausalLM, Generated
 from ragtrace.engines.cross_encoder import CrossEncoder
 from ragtrace.engines.model_names import load_generator
-from ragtrace.errors import AttributionError, ModelError
+from ragtrace.errors import AttributionError, ConfigurationError, ModelError
 from ragtrace.explanations import Explanation
 from ragtrace.types import (
     Candidate,
@@ -248,6 +248,19 @@ def test_a_small_budget_takes_no_first_look_and_is_continued() -> None:
     assert further.query is not None
     assert whole.query.query_spans == further.query.query_spans
     assert (whole.query.evaluations, further.query.evaluations, len(later.prompts)) == (160, 200, 40)
+
+
+def test_a_long_question_is_explained_again_with_less() -> None:
+    """The first look of the larger budget took more than the smaller one is: what is known is read, nothing scored."""
+    large, _ = of_long_question(160)
+    small, later = of_long_question(24, large)
+    assert large.query is not None
+    assert small.query is not None
+    assert small.query.query_spans == large.query.query_spans
+    assert sum(small.query.shares) == pytest.approx(2.0)
+    assert later.prompts == []
+    with pytest.raises(ConfigurationError, match="budget 1 is not usable"):
+        of_long_question(1, large)
 
 
 def test_values_that_are_no_numbers_are_an_error() -> None:
