@@ -10,12 +10,13 @@ Source: the reproduction of Corrective RAG, whose web search is such a look-up.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
+
+import msgspec
 
 from ragtrace.coverage.text import content_stems, located_words
 from ragtrace.errors import ConfigurationError
@@ -53,6 +54,38 @@ class WikiPage:
     url: str
     text: str
     meanings: tuple[str, ...] = ()
+
+
+class _Title(msgspec.Struct, frozen=True):
+    """A hit of the search, or a link."""
+
+    title: str
+
+
+class _Page(msgspec.Struct, frozen=True):
+    """A page as the API gives it."""
+
+    title: str
+    fullurl: str = ""
+    extract: str = ""
+    missing: bool = False
+    invalid: bool = False
+    pageprops: dict[str, Any] = {}
+    links: tuple[_Title, ...] = ()
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """What a query found; a call asks for one of the two."""
+
+    pages: tuple[_Page, ...] = ()
+    search: tuple[_Title, ...] = ()
+
+
+class _Said(msgspec.Struct, frozen=True):
+    """An answer of the API in format version 2."""
+
+    query: _Found = _Found()
+    error: Any = msgspec.UNSET
 
 
 class MediaWiki:
@@ -114,7 +147,7 @@ class MediaWiki:
                 yield f"{entity} ({suffix})"
         wanted = _any_word(question) if entity is None else entity
         found = self._ask(action="query", list="search", srsearch=wanted, srlimit=_FOUND)
-        yield from [each["title"] for each in found.get("search", ())]
+        yield from [each.title for each in found.search]
 
     def _page(self, title: str) -> WikiPage | None:
         found = self._ask(
@@ -128,27 +161,26 @@ class MediaWiki:
             plnamespace=0,
             pllimit=_LINKS,
         )
-        page: dict[str, Any] = next(iter(found.get("pages", ())), {"missing": True})
-        if page.get("missing") or page.get("invalid"):
+        page = next(iter(found.pages), None)
+        if page is None or page.missing or page.invalid:
             return None
-        is_ambiguous = "disambiguation" in page.get("pageprops", {})
-        meanings = tuple(link["title"] for link in page.get("links", ())) if is_ambiguous else ()
+        is_ambiguous = "disambiguation" in page.pageprops
+        meanings = tuple(link.title for link in page.links) if is_ambiguous else ()
         if is_ambiguous and not meanings:
             return None
-        return WikiPage(page["title"], page.get("fullurl", ""), page.get("extract", ""), meanings)
+        return WikiPage(page.title, page.fullurl, page.extract, meanings)
 
-    def _ask(self, **asked: str | int) -> dict[str, Any]:
+    def _ask(self, **asked: str | int) -> _Found:
         """What stands under `query` in the answer. Raises: NoAnswer."""
         url = f"{self._http.address}?{urlencode({**asked, 'format': 'json', 'formatversion': 2})}"
         answer = self._answer(url)
         try:
-            said = json.loads(answer.body)
-        except (ValueError, RecursionError):
+            said = msgspec.json.decode(answer.body, type=_Said)
+        except (msgspec.MsgspecError, ValueError, RecursionError):  # no JSON, no text, or not of these types
             said = None
-        if answer.status != 200 or not isinstance(said, dict) or "error" in said:
+        if answer.status != 200 or said is None or said.error is not msgspec.UNSET:
             raise NoAnswer(f"{self._http.address} answered {answer.status}: {answer.said}")
-        found: dict[str, Any] = said.get("query", {})
-        return found
+        return said.query
 
     def _answer(self, url: str) -> Answer:
         for attempt in range(1, self._attempts + 1):

@@ -152,6 +152,42 @@ def test_what_is_no_answer_of_an_api_is_said(url: str, troubled: Troubled, statu
     assert len(troubled.calls) == 1
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[]",
+        "null",
+        "no",
+        '{"error": null}',
+        '{"query": null}',
+        '{"query": []}',
+        '{"query": {"pages": null}}',
+        '{"query": {"pages": {"1": {"title": "Ann Hoe"}}}}',
+        '{"query": {"pages": [null]}}',
+        '{"query": {"pages": [{"extract": "text"}]}}',
+        '{"query": {"pages": [{"title": null}]}}',
+        '{"query": {"pages": [{"title": "Ann Hoe", "extract": null}]}}',
+        '{"query": {"pages": [{"title": "Ann Hoe", "extract": 7}]}}',
+        '{"query": {"pages": [{"title": "Ann Hoe", "fullurl": 7}]}}',
+        '{"query": {"pages": [{"title": "Ann Hoe", "pageprops": []}]}}',
+        '{"query": {"pages": [{"title": "Ann Hoe", "pageprops": {"disambiguation": ""}, "links": null}]}}',
+        '{"query": {"pages": [{"title": "Ann Hoe", "pageprops": {"disambiguation": ""}, "links": [{}]}]}}',
+        '{"query": {"search": null}}',
+        '{"query": {"search": [{"ns": 0}]}}',
+        '{"query": {"search": [{"title": 7}]}}',
+        "[" * 100_000,
+    ],
+)
+def test_json_of_another_form_is_no_answer(said: str) -> None:
+    """As of an older version of the API, or of a server that speaks something else."""
+
+    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        return plain(start_response, "200 OK", said)
+
+    with wiki_server(application) as url, pytest.raises(NoAnswer, match="answered 200"):
+        next(MediaWiki(url).pages("Who is the father of Ann Hoe?"))
+
+
 @pytest.mark.parametrize("address", ["", "wiki.example", "ftp://wiki.example/api.php", "https:///api.php"])
 def test_what_is_no_address_is_refused(address: str) -> None:
     """Before anything is asked."""
