@@ -242,13 +242,18 @@ class Corrective(Vanilla):
 
     @ragtrace.retrieve(query="question")
     def search(self, question: str) -> list[Passage]:
-        """Pages of the encyclopedia up to the first that is CORRECT: candidates of their own. Raises: NoAnswer."""
+        """Pages of the encyclopedia up to the first that is CORRECT: candidates of their own. Raises: NoAnswer, where
+        it falls silent before the first page; later the pages that it gave count."""
         found: list[Passage] = []
-        for page in islice(self._pages(question), _READ):
-            grade = self._grade(question, [page.text])[0]
-            found.append(Passage(f"web:{page.title}", page.text, grade, page.url, "web"))
-            if document_action(grade, self._thresholds) == "CORRECT":
-                break
+        try:
+            for page in islice(self._pages(question), _READ):
+                grade = self._grade(question, [page.text])[0]
+                found.append(Passage(f"web:{page.title}", page.text, grade, page.url, "web"))
+                if document_action(grade, self._thresholds) == "CORRECT":
+                    break
+        except NoAnswer:
+            if not found:
+                raise
         return found
 
     def _searched(self, question: str) -> list[Passage]:

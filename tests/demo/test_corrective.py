@@ -99,6 +99,21 @@ def test_a_search_that_fails_costs_no_answer(store: str) -> None:
     assert failed == ["ragtrace.http_client.NoAnswer"]
 
 
+def test_pages_found_before_the_search_fails_are_kept(store: str) -> None:
+    """The encyclopedia gives a page and falls silent: the page stands in the prompt, and no stage failed."""
+
+    def pages(question: str) -> Iterator[WikiPage]:
+        yield PAGE
+        raise NoAnswer("silent")
+
+    pipeline = graded({"Web": 0.1, "": -0.9}, [])
+    pipeline._pages = pages
+    action, record = recorded(store, pipeline)
+    assert action == "INCORRECT"
+    assert packed(record) == {"web:Alpha": "Web words."}
+    assert [run.error for run in record.stages if isinstance(run, RetrieveRun)] == [None, None]
+
+
 def test_the_search_ends_at_a_page_that_is_correct() -> None:
     """Further pages are not asked for; at most five are."""
     for grade, read in ((0.9, 1), (0.1, 5)):
