@@ -22,7 +22,7 @@ from ragtrace.analyze.diagnosis import RETURNED_BEFORE, VersionStart, diagnose
 from ragtrace.analyze.scores import ScoreInput, candidate_recall, evidence_recall, scores_of
 from ragtrace.coverage import is_abstention
 from ragtrace.coverage.verifier import JudgedRelevance
-from ragtrace.grading import POPQA, GradeThresholds, action_of, grade_of, question_type
+from ragtrace.grading import LOWEST_GRADE, POPQA, GradeThresholds, action_of, grade_of, question_type
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import ANSWER_RELEVANCE, INSTRUMENTS
 from ragtrace.types import (
@@ -265,6 +265,8 @@ def _grading(record: RequestRecord, relevances: JudgedRelevance | None, threshol
     if relevances is None or relevances.by is None or not record.is_retrieved:
         return None
     grades = {chunk_id: grade_of(float(share)) for chunk_id, share in relevances.candidates.items()}
+    blank = (each.chunk_id for each in record.candidates if each.text is not None and not each.text.strip())
+    grades.update(dict.fromkeys(blank, LOWEST_GRADE))
     if record.candidates and not grades:
         return None
     return Grading(

@@ -21,6 +21,7 @@ from ragtrace.coverage.verifier import RelevanceJudge
 from ragtrace.errors import ConfigurationError
 from ragtrace.grading import (
     ACTIONS,
+    LOWEST_GRADE,
     Action,
     ActionOutcome,
     FittedThreshold,
@@ -118,7 +119,7 @@ def grade_request(record: RequestRecord, judge: RelevanceJudge, thresholds: Grad
     Raises: ConfigurationError where question or candidates were not recorded, ModelError, ServerError.
     """
     question = record.query.original
-    known = [each for each in record.candidates if each.text]
+    known = [each for each in record.candidates if each.text is not None]
     if not question or not known:
         what = "the question" if not question else "the texts of the candidates"
         raise ConfigurationError(f"{what} of request {record.request_id!r} were not recorded, so nothing can be graded")
@@ -148,7 +149,10 @@ def grade_request(record: RequestRecord, judge: RelevanceJudge, thresholds: Grad
 
 
 def _grades(judge: RelevanceJudge, pairs: Sequence[tuple[str, str]]) -> list[float]:
-    return [grade_of(float(each)) for each in judge.relevant(pairs)] if pairs else []
+    """Of each (question, text); of a blank text the judge is not asked."""
+    asked = [pair for pair in pairs if pair[1].strip()]
+    said = iter(judge.relevant(asked) if asked else ())
+    return [grade_of(float(next(said))) if text.strip() else LOWEST_GRADE for _, text in pairs]
 
 
 def _kept(parts: Sequence[str], grades: Sequence[float]) -> tuple[str, ...]:
@@ -203,7 +207,7 @@ def grade_report(
             if grades is None:
                 left_out[missing] += 1
             else:
-                best = max(grades, default=-1.0)  # nothing retrieved: nothing is relevant
+                best = max(grades, default=LOWEST_GRADE)  # nothing retrieved: nothing is relevant
                 graded.append(_Graded(row, record, best, action_of(grades, thresholds)))
         if on_progress is not None:
             on_progress(min(start + _PAGE, len(rows)), len(rows))
@@ -233,7 +237,7 @@ def _stored(
 
 
 def _texts(record: RequestRecord) -> list[str]:
-    return [each.text for each in record.candidates if each.text]
+    return [each.text for each in record.candidates if each.text is not None]
 
 
 def _reported(

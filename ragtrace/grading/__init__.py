@@ -5,6 +5,7 @@ Everything here is arithmetic on scores; the evaluator is any model of the role 
 
 from ragtrace.grading._actions import (
     ACTIONS,
+    LOWEST_GRADE,
     PARTS_KEPT,
     POPQA,
     STRIP_FLOOR,
@@ -31,6 +32,7 @@ from ragtrace.grading._question_types import question_entity, question_type
 __all__ = [
     "ACTIONS",
     "LEAST_GAP",
+    "LOWEST_GRADE",
     "PARTS_KEPT",
     "POPQA",
     "STRIP_FLOOR",

@@ -21,6 +21,7 @@ from ragtrace.types import RetrievalAction
 
 __all__ = [
     "ACTIONS",
+    "LOWEST_GRADE",
     "PARTS_KEPT",
     "POPQA",
     "STRIP_FLOOR",
@@ -37,6 +38,8 @@ __all__ = [
 Action: TypeAlias = RetrievalAction
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
 """The best first."""
+LOWEST_GRADE: Final = -1.0
+"""Of a blank text, which no evaluator is asked about, and of no text at all."""
 
 STRIP_SENTENCES: Final = 3
 STRIP_FLOOR: Final = -0.5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -44,9 +44,11 @@ class WordJudge:
     name: str = "words"
     digest: str = "d"
     calibration: None = None
+    asked: list[str] = field(default_factory=list)
 
     def relevant(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """One probability a pair."""
+        self.asked += [text for _, text in pairs]
         return [0.9 if "tariff" in text else 0.4 if "fee" in text else 0.001 for _, text in pairs]
 
 
@@ -83,6 +85,29 @@ def test_one_request_by_hand() -> None:
     assert found.candidates[2].strips == ()
     assert [each.grade for each in found.candidates] == pytest.approx([0.8, -0.2, -0.998])
     assert found.left_out == 1
+
+
+def test_a_blank_text_has_the_lowest_grade_unasked(store: Store) -> None:
+    """By hand, of a window and in the analysis; a text that was not recorded is left out."""
+    judge = WordJudge()
+    found = grade_request(record(0, "", GOOD, " \n", None), judge, POPQA)
+    assert [(each.chunk_id, each.grade) for each in found.candidates[1:]] == [("c1", -1.0), ("c3", -1.0)]
+    assert (found.action, found.left_out) == ("CORRECT", 1)
+    assert grade_request(record(0, ""), judge, POPQA).action == "INCORRECT"
+    store.write([record(1, "", GOOD, None), record(2, ""), record(3, None)])
+    run(store, WorkerSettings(relevance=judge))
+    stored = store.get_analyses(["r0001", "r0002", "r0003"])
+    gradings = [stored[key].grading for key in sorted(stored)]
+    assert [each and {one.chunk_id: one.grade for one in each.grades} for each in gradings] == [
+        {"c1": -1.0, "c2": pytest.approx(0.8)},
+        {"c1": -1.0},
+        None,
+    ]
+    for asked in (judge, None):
+        window = grade_report(store, "s", asked, POPQA, since=START, until=START + MINUTE)
+        assert {each.action: each.requests for each in window.actions} == {"CORRECT": 1, "INCORRECT": 1}
+        assert sum(window.left_out.values()) == 1
+    assert not [text for text in judge.asked if not text.strip()]
 
 
 def test_what_was_not_recorded_cannot_be_graded() -> None:
