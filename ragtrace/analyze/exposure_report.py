@@ -45,6 +45,7 @@ from ragtrace.types import Analysis, RequestRecord
 
 __all__ = [
     "FEWEST_REQUESTS",
+    "OTHERS",
     "UNNAMED",
     "Change",
     "ExposureReport",
@@ -56,6 +57,7 @@ __all__ = [
 ]
 
 OTHERS: Final = "(others)"
+"""The providers that are not listed by name, joined."""
 FEWEST_REQUESTS: Final = 50
 """Below so many requests no provider is called above or below what it deserves."""
 
