@@ -30,6 +30,7 @@ _PAUSE: Final = 0.5  # seconds before the second attempt where the server asks f
 _FOUND: Final = 5  # titles of a search
 _MEANINGS: Final = 3  # pages that are read of those that a disambiguation page points to
 _LINKS: Final = 100  # of a disambiguation page
+_BETWEEN_TITLES: Final = "|"
 _AGENT: Final = "ragtrace-demo (https://pypi.org/project/ragtrace)"  # Wikipedia refuses clients without a name
 _SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {  # what titles add to a name, by what is asked of it
     "author": ("novel", "book", "play"),
@@ -150,6 +151,8 @@ class MediaWiki:
         yield from [each.title for each in found.search]
 
     def _page(self, title: str) -> WikiPage | None:
+        if _BETWEEN_TITLES in title:  # no title has one; the API would give several pages
+            return None
         found = self._ask(
             action="query",
             prop="extracts|pageprops|info|links",

@@ -30,6 +30,7 @@ from ragtrace.coverage.text import content_words, sentences
 from ragtrace.demo._generation import DroppedHit
 from ragtrace.demo._mediawiki import MediaWiki, WikiPage
 from ragtrace.demo._wiki_server import WikiApplication, wiki_server
+from ragtrace.errors import ConfigurationError
 from ragtrace.grading import Action, GradeThresholds, action_of, document_action, refine, strips
 from ragtrace.http_client import NoAnswer
 
@@ -108,10 +109,12 @@ Search: TypeAlias = Callable[[str], Iterable[WikiPage]]
 class WordIndex:
     """Passages by the rare words that they share with a question: BM25 with k1 = 1.2 and b = 0.75, in pure Python.
 
-    passages: id to text.
+    passages: id to text. Raises: ConfigurationError for none.
     """
 
     def __init__(self, passages: Mapping[str, str]) -> None:
+        if not passages:
+            raise ConfigurationError.of("passages", passages, "at least one")
         self._texts = passages
         self._counts = {name: Counter(content_words(text)) for name, text in passages.items()}
         self._lengths = {name: counts.total() for name, counts in self._counts.items()}

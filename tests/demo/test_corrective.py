@@ -12,6 +12,7 @@ from ragtrace.analyze import analyze_record
 from ragtrace.demo import corrective
 from ragtrace.demo._mediawiki import WikiPage
 from ragtrace.demo.corrective import Corrective, WordIndex
+from ragtrace.errors import ConfigurationError
 from ragtrace.gate.replay._pipelines import load_pipeline
 from ragtrace.gate.replay.questions import read_questions
 from ragtrace.grading import GradeThresholds
@@ -128,6 +129,13 @@ def test_the_search_ends_at_a_page_that_is_correct() -> None:
         pipeline._pages = pages
         pipeline.ask("Where is alpha?")
         assert len(asked) == read
+
+
+def test_an_index_needs_a_passage() -> None:
+    """One without words is enough."""
+    with pytest.raises(ConfigurationError, match="passages"):
+        WordIndex({})
+    assert [each.chunk_id for each in WordIndex({"a": ""}).find("Where is alpha?")] == ["a"]
 
 
 def test_the_default_grade_is_the_share_of_rare_words() -> None:

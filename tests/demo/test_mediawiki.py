@@ -92,6 +92,12 @@ def test_the_search_comes_third(url: str, troubled: Troubled) -> None:
     assert troubled.calls[3] == "search Lamp Old"
 
 
+def test_a_question_asks_for_one_page_at_a_time(url: str, troubled: Troubled) -> None:
+    """A bar parts titles in the API; an entity with one is only searched for."""
+    assert titles(url, "Who is the father of Ann Hoe|Old Lamp?") == []
+    assert troubled.calls == ["search Ann Hoe|Old Lamp"]
+
+
 def test_a_disambiguation_page_is_resolved_last(url: str, troubled: Troubled) -> None:
     """It is no page itself; what it points to comes by what it shares with the question."""
     found = titles(url, "Who wrote Quill?")
