@@ -23,6 +23,7 @@ from ragtrace.exposure import target_exposure
 from ragtrace.types import Analysis, Candidate, RequestRecord
 
 __all__ = [
+    "NO_PROVIDER",
     "UNNAMED",
     "ProviderSums",
     "UsedBy",
@@ -34,6 +35,8 @@ __all__ = [
 
 UsedBy = Literal["claims", "citations", "shapley"]
 
+NO_PROVIDER: Final = "none"
+"""The setting with which nothing counts by provider."""
 UNNAMED: Final = "(none)"
 """The provider of documents that name none."""
 

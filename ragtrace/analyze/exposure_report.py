@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.analyze._exposures import (
+    NO_PROVIDER,
     UNNAMED,
     ProviderSums,
     UsedBy,
@@ -45,6 +46,7 @@ from ragtrace.types import Analysis, RequestRecord
 
 __all__ = [
     "FEWEST_REQUESTS",
+    "NO_PROVIDER",
     "OTHERS",
     "UNNAMED",
     "Change",

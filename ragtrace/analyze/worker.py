@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 from ragtrace.analyze._doubt_model import log_odds_of
 from ragtrace.analyze._expenses import CountTokens, Prices, stage_expenses
+from ragtrace.analyze._exposures import NO_PROVIDER
 from ragtrace.analyze._stage_states import Case, judge_stages
 from ragtrace.analyze._totals import analysis_deltas
 from ragtrace.analyze._verification import AnswerVerifier, ModelJudgments, Models, judge
@@ -60,7 +61,6 @@ _Result: TypeAlias = tuple[RequestRecord, Analysis]
 _LONGEST: Final = 200  # characters of a probe's error that are kept
 _BY_WORDS: Final = ModelJudgments()
 _log = logging.getLogger("ragtrace.analyze")
-_NO_PROVIDER: Final = "none"
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ def run(
     summary = WorkSummary()
     services = Services(store, settings.models.judge(settings.models.verified_by()))
     prober = _prober(store, settings.probe or _configured(), settings.probe_budget)
-    provider = "" if settings.provider == _NO_PROVIDER else settings.provider
+    provider = "" if settings.provider == NO_PROVIDER else settings.provider
     settings = replace(settings, prices=_prices(settings), provider=provider)
     while not (stop and stop()):
         room = batch if limit is None else min(batch, limit - summary.done - summary.failed)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
@@ -63,7 +63,7 @@ class PromptFrames:
             last.move_to_end(record.request_id)
             if len(last) > _LAST:
                 last.popitem(last=False)
-            return Counter(last.values())[digest] >= _LEAST
+            return list(last.values()).count(digest) >= _LEAST
 
 
 def frame_hash(record: RequestRecord) -> str | None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 from typing import Final
 
-from ragtrace.analyze.exposure_report import OTHERS, UNNAMED, exposure_report
+from ragtrace.analyze.exposure_report import NO_PROVIDER, OTHERS, UNNAMED, exposure_report
 from ragtrace.config import SETTINGS, variable
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Store
@@ -19,7 +19,6 @@ __all__ = ["starved_providers", "starved_sentence"]
 
 _LIMIT: Final = 300  # requests of each window: they are read with their texts
 _STAGES: Final[tuple[Stage, ...]] = ("retrieval", "ranking")
-_NO_PROVIDER: Final = "none"
 
 
 def starved_providers(
@@ -29,7 +28,7 @@ def starved_providers(
     or ranking came and neither is broken; never what has no name or many. What names a provider is the analyzer's
     setting."""
     by = os.environ.get(variable("provider")) or SETTINGS["provider"].default
-    if by == _NO_PROVIDER or set(_STAGES) & set(broken):
+    if by == NO_PROVIDER or set(_STAGES) & set(broken):
         return ()
     components = {component for stage in STAGES if stage.name in _STAGES for component in stage.components}
     known = store.releases(service)

@@ -393,11 +393,10 @@ class _Pages:
 
     def label_next(self, asked: _Asked) -> Response:
         """The next request of a drawing, without what was found out about it."""
-        viewer, service = asked.viewer, asked.query.get("service", "")
+        viewer = asked.viewer
         if not viewer.may_judge:
             raise _READER()
-        if service not in self._services(viewer) or not viewer.owns(service):
-            raise _UNKNOWN("There is no such service, or its requests are not all yours to see.")
+        service = self._whole_service(asked)
         queue = label_queue(self._store, viewer, service, asked.query.get("after", ""))
         record = self._store.get_record(queue.next_id) if queue and queue.next_id else None
         analysis = self._store.get_analysis(record.request_id) if record else None
@@ -434,9 +433,7 @@ class _Pages:
     def triage(self, asked: _Asked) -> Response:
         """The walk over a segment, in the words of the terminal."""
         viewer, query = asked.viewer, asked.query
-        service = query.get("service", "")
-        if service not in self._services(viewer) or not viewer.owns(service):
-            raise _UNKNOWN("There is no such service, or its requests are not all yours to see.")
+        service = self._whole_service(asked)
         shown = triage_view(self._store, service, query)
         return self._shown(
             "triage.html",
@@ -451,11 +448,10 @@ class _Pages:
         """The draft of a window's postmortem, as Markdown to save; it names requests, and holds words of them."""
         from starlette.responses import Response
 
-        viewer, service = asked.viewer, asked.query.get("service", "")
+        viewer = asked.viewer
         if not viewer.sees_content:
             raise _NUMBERS()
-        if service not in self._services(viewer) or not viewer.owns(service):
-            raise _UNKNOWN("There is no such service, or its requests are not all yours to see.")
+        service = self._whole_service(asked)
         text = visible(postmortem_draft(self._store, service, asked.query))
         self._read(viewer, f"the postmortem of {service}")
         return Response(
@@ -558,6 +554,13 @@ class _Pages:
 
     def _services(self, viewer: Viewer) -> list[str]:
         return self._store.services() if viewer.tenant is None else self._store.services_of(viewer.tenant)
+
+    def _whole_service(self, asked: _Asked) -> str:
+        """The service that the address names, all of whose requests are the viewer's."""
+        service = asked.query.get("service", "")
+        if service not in self._services(asked.viewer) or not asked.viewer.owns(service):
+            raise _UNKNOWN("There is no such service, or its requests are not all yours to see.")
+        return service
 
     def _found(self, asked: _Asked) -> tuple[RequestRecord, Analysis | None]:
         """The request that the address names; another tenant's is as one that does not exist."""
