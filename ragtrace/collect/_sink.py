@@ -27,6 +27,7 @@ __all__ = ["BackgroundSink"]
 T = TypeVar("T")
 _LOG: Final = logging.getLogger("ragtrace")
 _FORK_WAIT: Final = 2.0  # seconds that a fork waits for our threads to leave the database and the import system
+_LAST_TRIES: Final = 2  # at the end: the first may meet a connection that broke since the last write
 _GRACE: Final = 0.5  # seconds for the reading, which waits for nothing, to end
 
 
@@ -193,7 +194,9 @@ class BackgroundSink:
         if self._closed:
             return True
         deadline = time.monotonic() + timeout
-        is_stored = not self._storer.is_started or self.flush(timeout)  # a forked child may have had nothing to do
+        is_stored = not self._storer.is_started  # a forked child may have had nothing to do
+        for _ in range(_LAST_TRIES):
+            is_stored = is_stored or self.flush(deadline - time.monotonic())
         self._closed = True
         self._reader.stop()
         self._storer.stop()

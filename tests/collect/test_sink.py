@@ -82,6 +82,24 @@ def test_while_the_store_fails_items_wait_in_the_spool(
     assert list(folder.iterdir()) == []
 
 
+def test_a_connection_that_broke_before_the_end_loses_no_time(make_sink: Any, writer: Any, folder: Path) -> None:
+    """The last flush is the first to notice; a second try, over a new connection, stores what the first could not."""
+    sink = make_sink(retry=(60.0, 60.0))
+    assert sink.flush(10)
+    writer.error = StoreUnavailable("replaced by another file")
+    reopen = writer.close
+
+    def close() -> None:
+        reopen()
+        writer.error = None
+
+    writer.close = close
+    sink.submit(record("last"), durable=True)
+    assert sink.close(10)
+    assert writer.ids == ["last"]
+    assert list(folder.iterdir()) == []
+
+
 def test_a_long_outage_opens_few_files(make_sink: Any, writer: Any, folder: Path) -> None:
     """Each try to store leaves a file with what came since the one before: they become one, and nothing is lost."""
     sink = make_sink(retry=(0.001, 0.001))
