@@ -299,7 +299,7 @@ class SampledRanking(_Struct, frozen=True, kw_only=True):
 
 
 class Feedback(_Struct, frozen=True, kw_only=True):
-    """A judgement of the answer, which may arrive days later. `score` in [-1, 1] or [0, 1] as the source defines."""
+    """A judgment of the answer, which may arrive days later. `score` in [-1, 1] or [0, 1] as the source defines."""
 
     request_id: str
     score: float | None = None

@@ -16,7 +16,7 @@ from ragtrace.config import Config
 from ragtrace.errors import CorruptStore, SchemaMismatch, StoreError, StoreUnavailable
 from ragtrace.prompts import escaped
 from ragtrace.receive._otlp import read_protobuf
-from ragtrace.receive._spans import Judgement, Packed, ReceivedSpan, Reranked, Retrieved, SpanGeneration
+from ragtrace.receive._spans import Judgment, Packed, ReceivedSpan, Reranked, Retrieved, SpanGeneration
 from ragtrace.receive._tenants import NO_RIGHTS, Claim, Rights, believed, owned
 from ragtrace.receive._trace_tree import ReadSpan, in_order, root_of, stages_of, times_of
 from ragtrace.record.coercion import Chunk, Known, Unreadable, read_chunks, read_packing, read_prompt, told_apart
@@ -95,17 +95,17 @@ def record_of(read_spans: Sequence[ReadSpan], count: int) -> RequestRecord | Non
         head_sampled=root.reading.head_sampled is not False,
         head_probability=1.0 if root.reading.head_probability is None else root.reading.head_probability,
         feedback=tuple(
-            _feedback(judgement, request_id, reading_of.span)
+            _feedback(judgment, request_id, reading_of.span)
             for reading_of in read_spans
-            for judgement in reading_of.reading.judgements
+            for judgment in reading_of.reading.judgments
         ),
         record_revision=count - (_SECOND_HAND if is_second_hand else 0),
     )
 
 
-def _judgements_of(read_spans: Iterable[ReadSpan]) -> list[Feedback]:
+def _judgments_of(read_spans: Iterable[ReadSpan]) -> list[Feedback]:
     """What the spans say of a request that they do not make: `request_id` is empty."""
-    return [_feedback(said, "", each.span) for each in read_spans for said in each.reading.judgements]
+    return [_feedback(said, "", each.span) for each in read_spans for said in each.reading.judgments]
 
 
 class _About:
@@ -265,8 +265,8 @@ def _error(span: ReceivedSpan) -> ErrorInfo:
     return ErrorInfo(type="Error", message=span.message)
 
 
-def _feedback(judgement: Judgement, request_id: str, span: ReceivedSpan) -> Feedback:
-    return judgement.feedback(request_id, span.ended_at)
+def _feedback(judgment: Judgment, request_id: str, span: ReceivedSpan) -> Feedback:
+    return judgment.feedback(request_id, span.ended_at)
 
 
 Fate: TypeAlias = Literal["assembled", "failed"]
@@ -361,8 +361,8 @@ class Assembler:
         read_spans, count = in_order(spans)
         record = record_of(read_spans, count)
         if record is None:
-            said = tuple(self._finished(each) for each in _judgements_of(read_spans))
-            return Assembled(due, None, judgements=said)
+            said = tuple(self._finished(each) for each in _judgments_of(read_spans))
+            return Assembled(due, None, judgments=said)
         span_ids = {each.span.span_id for each in read_spans}
         rights = self._rights(due.tenant)
         record, claim = believed(self._finished(record), due.tenant, rights)

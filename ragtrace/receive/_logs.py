@@ -15,10 +15,10 @@ from ragtrace.errors import MissingExtraError, RecordError
 from ragtrace.receive._limits import DecodingBudget
 from ragtrace.receive._otlp import attributes_of, first_reasons
 from ragtrace.receive._otlp_json import JsonWalk, id_of, parse_message, parse_or_clear, requests
-from ragtrace.receive.dialects.genai import judgement
+from ragtrace.receive.dialects.genai import judgment
 from ragtrace.record import conventions as names
 from ragtrace.record.content import ContentPolicy
-from ragtrace.store import TraceJudgement
+from ragtrace.store import TraceJudgment
 from ragtrace.types import Feedback
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 
-__all__ = ["ReceivedJudgements", "parse_logs_json", "parse_logs_protobuf", "read_logs"]
+__all__ = ["ReceivedJudgments", "parse_logs_json", "parse_logs_protobuf", "read_logs"]
 
 _EVENT_NAME: Final = "event.name"  # where senders before LogRecord.event_name put it
 _NO_TRACE: Final = "it has no trace id; emit it within the request's span, or with that span's context"
@@ -36,10 +36,10 @@ _IDS: Final = ("traceId", "spanId")
 
 
 @dataclass(slots=True)
-class ReceivedJudgements:
-    """The judgements of a request, how many records were something else, and why others were rejected."""
+class ReceivedJudgments:
+    """The judgments of a request, how many records were something else, and why others were rejected."""
 
-    judgements: list[TraceJudgement] = field(default_factory=list)
+    judgments: list[TraceJudgment] = field(default_factory=list)
     ignored: int = 0
     rejected: list[str] = field(default_factory=list)
 
@@ -96,12 +96,12 @@ def parse_logs_json(
 
 def read_logs(
     message: ExportLogsServiceRequest, tenant: str, policy: ContentPolicy, rejected: Iterable[str] = ()
-) -> ReceivedJudgements:
-    """The judgements in a request. ragtrace's own scores, which it can send as such events, are none.
+) -> ReceivedJudgments:
+    """The judgments in a request. ragtrace's own scores, which it can send as such events, are none.
 
     policy: what of their comments may be kept.
     """
-    found = ReceivedJudgements(rejected=list(rejected))
+    found = ReceivedJudgments(rejected=list(rejected))
     for resource_logs in message.resource_logs:
         for scope_logs in resource_logs.scope_logs:
             is_own = scope_logs.scope.name == names.TRACER
@@ -113,8 +113,8 @@ def read_logs(
     return found
 
 
-def _add(found: ReceivedJudgements, record: LogRecord, tenant: str, policy: ContentPolicy) -> None:
-    said = judgement(attributes_of(record.attributes), record.time_unix_nano or record.observed_time_unix_nano)
+def _add(found: ReceivedJudgments, record: LogRecord, tenant: str, policy: ContentPolicy) -> None:
+    said = judgment(attributes_of(record.attributes), record.time_unix_nano or record.observed_time_unix_nano)
     reason = None if said is not None else "it has neither a score nor a label"
     if len(record.trace_id) not in (0, 16):
         reason = f"its trace id has {len(record.trace_id)} bytes, and needs 16"
@@ -125,7 +125,7 @@ def _add(found: ReceivedJudgements, record: LogRecord, tenant: str, policy: Cont
     else:
         kept = policy.finish(said.feedback("", 0))
         assert isinstance(kept, Feedback)
-        found.judgements.append(TraceJudgement(tenant, record.trace_id.hex(), kept))
+        found.judgments.append(TraceJudgment(tenant, record.trace_id.hex(), kept))
 
 
 def _is_evaluation(record: LogRecord) -> bool:

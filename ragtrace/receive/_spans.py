@@ -26,7 +26,7 @@ __all__ = [
     "Attributes",
     "Dialect",
     "Groups",
-    "Judgement",
+    "Judgment",
     "Packed",
     "ReceivedSpan",
     "Reranked",
@@ -162,8 +162,8 @@ class SpanGeneration(_Stated, frozen=True, kw_only=True):
 Step: TypeAlias = Retrieved | Reranked | Packed | SpanGeneration
 
 
-class Judgement(_Stated, frozen=True, kw_only=True):
-    """A judgement of the answer that a span or an event carries."""
+class Judgment(_Stated, frozen=True, kw_only=True):
+    """A judgment of the answer that a span or an event carries."""
 
     source: str
     score: float | None = None
@@ -172,7 +172,7 @@ class Judgement(_Stated, frozen=True, kw_only=True):
     at: int = 0
 
     def feedback(self, request_id: str, ended_at: int) -> Feedback:
-        """The judgement of this request; `ended_at` is when it was made where it does not say so itself."""
+        """The judgment of this request; `ended_at` is when it was made where it does not say so itself."""
         return Feedback(
             request_id=request_id,
             score=self.score,
@@ -205,7 +205,7 @@ class SpanReading(_Stated, frozen=True, kw_only=True):
     head_sampled: bool | None = None
     head_probability: float | None = None
     versions: dict[str, str] = {}
-    judgements: tuple[Judgement, ...] = ()
+    judgments: tuple[Judgment, ...] = ()
 
 
 NOTHING = SpanReading()

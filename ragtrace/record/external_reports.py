@@ -1,4 +1,4 @@
-"""Reports from outside of a request, at any time and from any process: judgements of an answer and flags, and what
+"""Reports from outside of a request, at any time and from any process: judgments of an answer and flags, and what
 ingestion jobs say of the sources of documents.
 """
 
@@ -42,11 +42,11 @@ def feedback(
     source: str = "user",
     comment: str | None = None,
 ) -> None:
-    """Attach a judgement to a request, at once or days later, from any process that writes to the same store.
+    """Attach a judgment to a request, at once or days later, from any process that writes to the same store.
 
-    A score below 0 or the label `thumbs_down` flags the request with `thumbs_down`. `task_success` is a judgement of
+    A score below 0 or the label `thumbs_down` flags the request with `thumbs_down`. `task_success` is a judgment of
     its own, `task_success` or `task_failure`, and the latter flags it with that. It is on disk when this returns. Each
-    judgement counts as an outcome, good or bad, where it can be read; the same of one source counts once
+    judgment counts as an outcome, good or bad, where it can be read; the same of one source counts once
     (docs/how-to/outcomes.md).
 
     Args:
@@ -58,7 +58,7 @@ def feedback(
         _LOG.warning("feedback for %s is lost: call ragtrace.configure() first", request_id)
         return
     with guarded("feedback", recorder.guard):
-        for item in _judgements(str(request_id), score, label, task_success, source, comment):
+        for item in _judgments(str(request_id), score, label, task_success, source, comment):
             if item.score is not None and not -1.0 <= item.score <= 1.0:
                 recorder.guard.count("feedback", "score", f"a score of {item.score:g} is no outcome: give -1 to 1")
             recorder.sink.submit(item, durable=True)
@@ -82,7 +82,7 @@ def flag(request_id: str, name: str) -> None:
         recorder.flag(str(request_id), tuple(read_flags(name)))
 
 
-def _judgements(
+def _judgments(
     request_id: str,
     score: float | None,
     label: str | None,

@@ -58,7 +58,7 @@ from ragtrace.store.rows import (
     SpanPart,
     StoredPart,
     Total,
-    TraceJudgement,
+    TraceJudgment,
     Traits,
     Wanted,
 )
@@ -120,7 +120,7 @@ __all__ = [
     "Subject",
     "Swept",
     "Total",
-    "TraceJudgement",
+    "TraceJudgment",
     "Traits",
     "Wanted",
     "check",

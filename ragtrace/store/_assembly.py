@@ -15,11 +15,11 @@ from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.store import _feedback as feedback, _records as records, _requests as requests, _spans as spans, services
 from ragtrace.store._content import read_record
 from ragtrace.store.database import Database, clean, look_up
-from ragtrace.store.rows import Assembled, SpanPart, TraceJudgement
+from ragtrace.store.rows import Assembled, SpanPart, TraceJudgment
 from ragtrace.store.tables import request
 from ragtrace.types import GenerateRun, RequestRecord, RetrieveRun, replace
 
-__all__ = ["add_judgements", "add_spans", "write"]
+__all__ = ["add_judgments", "add_spans", "write"]
 
 _LOG: Final = logging.getLogger("ragtrace.store")
 
@@ -47,12 +47,12 @@ def _erased(connection: sa.Connection, keys: Iterable[tuple[str, str]]) -> set[t
     return {digests[digest] for digest in requests.erased_among(connection, digests)}
 
 
-def add_judgements(database: Database, judgements: Sequence[TraceJudgement]) -> None:
-    """Store judgements that name a trace, each once; none of an erased one. Raises: RecordError."""
+def add_judgments(database: Database, judgments: Sequence[TraceJudgment]) -> None:
+    """Store judgments that name a trace, each once; none of an erased one. Raises: RecordError."""
     with database.write() as connection:
         records.wait_for_turn(connection, alone=True)
-        gone = _erased(connection, {(judgement.tenant, judgement.trace_id) for judgement in judgements})
-        of_kept_traces = [judgement for judgement in judgements if (judgement.tenant, judgement.trace_id) not in gone]
+        gone = _erased(connection, {(judgment.tenant, judgment.trace_id) for judgment in judgments})
+        of_kept_traces = [judgment for judgment in judgments if (judgment.tenant, judgment.trace_id) not in gone]
         records.Batch(feedback.of_requests(connection, of_kept_traces)).write(connection)
 
 
@@ -60,8 +60,8 @@ def write(database: Database, made: Sequence[Assembled]) -> None:
     """Write the records of traces and settle these, in one transaction. Raises: RecordError."""
     with database.read() as connection:
         made = _without_fragments(connection, made)
-    if said := _judgements(made):  # first: these are stored once, however often a trace is assembled
-        add_judgements(database, said)
+    if said := _judgments(made):  # first: these are stored once, however often a trace is assembled
+        add_judgments(database, said)
     built = [assembled.record for assembled in made if assembled.record is not None]
     batch = records.Batch(built)
     smaller = spans.smaller_parts(made, batch.hashes)
@@ -121,7 +121,7 @@ def _whole(connection: sa.Connection, made: Assembled, known: Mapping[str, _Asse
         " (--keep of `ragtrace serve`) where they come so late",
         made.trace.trace_id,
     )
-    return made._replace(record=None, judgements=tuple(replace(each, request_id="") for each in made.record.feedback))
+    return made._replace(record=None, judgments=tuple(replace(each, request_id="") for each in made.record.feedback))
 
 
 def _apart(
@@ -156,11 +156,11 @@ def _span_ids(record: RequestRecord) -> set[str]:
     return {each for each in (record.span_id, *(run.span_id for run in record.stages)) if each}
 
 
-def _judgements(made: Sequence[Assembled]) -> list[TraceJudgement]:
+def _judgments(made: Sequence[Assembled]) -> list[TraceJudgment]:
     """What judges requests whose records are not among these."""
     return [
-        TraceJudgement(each.trace.tenant, each.trace.trace_id, said)
+        TraceJudgment(each.trace.tenant, each.trace.trace_id, said)
         for each in made
         if each.record is None
-        for said in each.judgements
+        for said in each.judgments
     ]

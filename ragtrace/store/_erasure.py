@@ -299,7 +299,7 @@ def _erase_traces(connection: sa.Connection, keys: set[_Key], rows: Counter[str]
 
 
 def _names_of_trace(tenant: str, trace_id: str) -> Iterator[str]:
-    """A trace, and the ids under which its tenant's judgements, and those of nobody, wait for its request."""
+    """A trace, and the ids under which its tenant's judgments, and those of nobody, wait for its request."""
     yield requests.digest_of_trace(tenant, trace_id)
     yield requests.digest_of_id(f"{tenant}:{trace_id}")
     yield requests.digest_of_id(trace_id)

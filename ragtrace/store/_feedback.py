@@ -1,10 +1,10 @@
 """Feedback: what people and verifiers say of requests and of alerts; and the faults that arrive beside it.
 
 Feedback may come days later than its record, or before it. Its outcome counts once, whichever comes first, it or its
-request. Counted are judgements of the random stratum: a complaint keeps a request that was outside the sample, praise
+request. Counted are judgments of the random stratum: a complaint keeps a request that was outside the sample, praise
 does not; counted together, they would show an application worse than it is.
 
-A judgement that names its request by its trace waits, where that is not stored, under the id that a request of received
+A judgment that names its request by its trace waits, where that is not stored, under the id that a request of received
 spans has: its trace's, after the name of its tenant. A request that has another id takes over what waits for its trace.
 Both happen in turn with the writers of records.
 
@@ -25,7 +25,7 @@ import sqlalchemy as sa
 from ragtrace.registry.instruments import ATTRIBUTES, OUTCOMES, PAGE_JUDGMENTS
 from ragtrace.store import totals
 from ragtrace.store.database import bigint, chunks, clean, insert, look_up
-from ragtrace.store.rows import Delta, Exemplar, PageJudgment, PageJudgmentCount, TraceJudgement
+from ragtrace.store.rows import Delta, Exemplar, PageJudgment, PageJudgmentCount, TraceJudgment
 from ragtrace.store.tables import fault, feedback, page_judgment, request
 from ragtrace.store.totals import uncounted
 from ragtrace.types import Fault, Feedback, RequestRecord, content_hash, replace
@@ -43,7 +43,7 @@ __all__ = [
     "find_pages",
     "get_page",
     "judge_page",
-    "judgements",
+    "judgments",
     "of_requests",
     "outcome_of",
     "take_over",
@@ -99,20 +99,20 @@ def _hand_over(connection: sa.Connection, given: Mapping[str, str]) -> None:
 
 
 def _of_another(given: Feedback, request_id: str) -> Feedback:
-    """The same judgement of another request; an identity that says what it judges goes along."""
+    """The same judgment of another request; an identity that says what it judges goes along."""
     nameless = replace(given, feedback_id="")
     identity = "" if _identity(nameless) == given.feedback_id else given.feedback_id
     return replace(nameless, request_id=request_id, feedback_id=identity)
 
 
 def carried(records: Mapping[str, RequestRecord]) -> list[Feedback]:
-    """The judgements that these records carry, by the ids that the requests have in the store. They are stored apart as
+    """The judgments that these records carry, by the ids that the requests have in the store. They are stored apart as
     well: another record of the same request may be the newer one, and carry none."""
     return [replace(each, request_id=request_id) for request_id, record in records.items() for each in record.feedback]
 
 
-def judgements(connection: sa.Connection, given: Iterable[Feedback], new: Iterable[str]) -> dict[str, Feedback]:
-    """Judgements that may count from now on, by identity: those that arrive, and those that waited for the requests
+def judgments(connection: sa.Connection, given: Iterable[Feedback], new: Iterable[str]) -> dict[str, Feedback]:
+    """Judgments that may count from now on, by identity: those that arrive, and those that waited for the requests
     that are new."""
     waited = (each for found in find(connection, new).values() for each in found)
     return {_identity(each): each for each in (*given, *waited)}
@@ -125,7 +125,7 @@ def united(request_id: str, carried: Sequence[Feedback], joined: Sequence[Feedba
 
 
 def _identity(given: Feedback) -> str:
-    """Its id; where it has none, a hash of who says what of which request, whenever: the same judgement may come on a
+    """Its id; where it has none, a hash of who says what of which request, whenever: the same judgment may come on a
     span, in a log and by ragtrace's own channel."""
     if given.feedback_id:
         return clean(given.feedback_id)
@@ -202,7 +202,7 @@ class _Request(NamedTuple):
 
 
 def outcome_of(said: Feedback) -> Outcome | None:
-    """What a judgement says; None where it says nothing that can be read: a comment, an unknown label without a score,
+    """What a judgment says; None where it says nothing that can be read: a comment, an unknown label without a score,
     a score outside [-1, 1].
 
     A label that is known decides, else the score: a verifier's is good from 0.5 on, anybody else's above 0.
@@ -220,9 +220,9 @@ def outcome_of(said: Feedback) -> Outcome | None:
 
 
 def count_outcomes(connection: sa.Connection, given: Mapping[str, Feedback]) -> list[Delta]:
-    """Increments of the totals for judgements whose request is stored, each once for ever.
+    """Increments of the totals for judgments whose request is stored, each once for ever.
 
-    given: judgements by identity.
+    given: judgments by identity.
     """
     outcomes = {identity: found for identity, said in given.items() if (found := outcome_of(said)) is not None}
     requests = _requests(connection, {clean(given[identity].request_id) for identity in outcomes})
@@ -257,8 +257,8 @@ def _deltas(said: Feedback, outcome: Outcome, of: _Request) -> list[Delta]:
     ]
 
 
-def of_requests(connection: sa.Connection, given: Sequence[TraceJudgement]) -> list[Feedback]:
-    """The judgements with the ids of their requests: of several in one trace the one that began first. A tenant's are
+def of_requests(connection: sa.Connection, given: Sequence[TraceJudgment]) -> list[Feedback]:
+    """The judgments with the ids of their requests: of several in one trace the one that began first. A tenant's are
     of its own requests only; without a name it is the one that may judge all."""
     stored: dict[str, list[tuple[str, str]]] = {}
     for trace_ids in chunks(dict.fromkeys(each.trace_id for each in given)):
@@ -271,7 +271,7 @@ def of_requests(connection: sa.Connection, given: Sequence[TraceJudgement]) -> l
     return [replace(each.said, request_id=_request_id(each, stored.get(each.trace_id, ()))) for each in given]
 
 
-def _request_id(given: TraceJudgement, stored: Iterable[tuple[str, str | None]]) -> str:
+def _request_id(given: TraceJudgment, stored: Iterable[tuple[str, str | None]]) -> str:
     tenant = clean(given.tenant)
     own = (request_id for request_id, tenant_id in stored if not tenant or tenant_id == tenant)
     return next(own, _waiting(tenant, given.trace_id))
@@ -295,7 +295,7 @@ def take_over(connection: sa.Connection, records: Iterable[RequestRecord]) -> No
 
 
 def _waiting_for(record: RequestRecord) -> Iterator[str]:
-    """Under which other ids judgements wait for a request: one that came with a tenant's token is judged with it."""
+    """Under which other ids judgments wait for a request: one that came with a tenant's token is judged with it."""
     tenant = clean(record.tenant_id) or ""
     for each in dict.fromkeys((tenant, "")):
         key = _waiting(each, clean(record.trace_id or ""))

@@ -134,7 +134,7 @@ class Batch:
         feedback.take_over(connection, [by_id[request_id] for request_id in sorted(new)])
         begun = ((request_id, _REQUEST, bigint(by_id[request_id].started_at)) for request_id in new)
         first = uncounted(connection, begun)  # one that was deleted may come again
-        judged = feedback.judgements(connection, said, new)
+        judged = feedback.judgments(connection, said, new)
         counts = [_count(by_id[request_id]) for request_id, _ in sorted(first)]
         totals.add(connection, [*counts, *feedback.count_outcomes(connection, judged)])
 

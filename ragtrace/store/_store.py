@@ -88,7 +88,7 @@ from ragtrace.store.rows import (
     SpanPart,
     StoredPart,
     Total,
-    TraceJudgement,
+    TraceJudgment,
     Wanted,
 )
 from ragtrace.types import ANALYZER_VERSION, Analysis, Fault, Gold, Item, RequestRecord
@@ -248,12 +248,12 @@ class Store:
         """
         return assembly.add_spans(self._database, given, grace, ttl, _moment(now))
 
-    def add_judgements(self, given: Sequence[TraceJudgement]) -> None:
-        """Store judgements that name a trace, each once, before or after the trace's request; none of an erased one.
+    def add_judgments(self, given: Sequence[TraceJudgment]) -> None:
+        """Store judgments that name a trace, each once, before or after the trace's request; none of an erased one.
 
         Raises: RecordError when one cannot be encoded; nothing is written then.
         """
-        assembly.add_judgements(self._database, given)
+        assembly.add_judgments(self._database, given)
 
     def claim_traces(self, *, limit: int = 64, lease_seconds: float = 60.0, now: float | None = None) -> list[DueTrace]:
         """Take traces that are due; what is not assembled within the lease is due again."""
@@ -276,7 +276,7 @@ class Store:
         """Write the records of traces and settle these, in one transaction. Their parts are then stored against the
         texts of the records, where that takes less. A trace that was erased meanwhile is gone. Of one whose lease ran
         out and that another took since, only the record is written. One that lacks spans of the request that is stored
-        of it changes nothing of that; its judgements are stored, as are those of traces without a record.
+        of it changes nothing of that; its judgments are stored, as are those of traces without a record.
 
         Raises: RecordError when a record cannot be encoded; nothing is written then.
         """

@@ -56,7 +56,7 @@ __all__ = [
     "SpanPart",
     "StoredPart",
     "Total",
-    "TraceJudgement",
+    "TraceJudgment",
     "Traits",
     "Wanted",
     "unanswered",
@@ -461,8 +461,8 @@ class SpanPart:
 
 
 @dataclass(frozen=True, slots=True)
-class TraceJudgement:
-    """A judgement of the request of a trace, whose id the sender need not know: `said.request_id` is empty."""
+class TraceJudgment:
+    """A judgment of the request of a trace, whose id the sender need not know: `said.request_id` is empty."""
 
     tenant: str
     trace_id: str
@@ -493,13 +493,13 @@ class StoredPart(NamedTuple):
 
 class Assembled(NamedTuple):
     """A trace that was assembled: its record, None where its spans tell nothing of RAG, and the parts that were read
-    for it. `span_ids`: of all of its spans. `judgements`: what its spans say of a request, where they make none."""
+    for it. `span_ids`: of all of its spans. `judgments`: what its spans say of a request, where they make none."""
 
     trace: DueTrace
     record: RequestRecord | None
     parts: Sequence[StoredPart] = ()
     span_ids: Set[str] = frozenset()
-    judgements: Sequence[Feedback] = ()
+    judgments: Sequence[Feedback] = ()
 
 
 UNANSWERED: Final = "unanswered"

@@ -276,7 +276,7 @@ def test_sources_past_the_limit_show_the_worst() -> None:
 
 
 def test_both_results_of_an_outcome_are_there() -> None:
-    """Where only good judgements came, the bad ones stand at 0: a share is never silence."""
+    """Where only good judgments came, the bad ones stand at 0: a share is never silence."""
     labels = (("outcome", "task"), ("result", "good"), *SHOP)
     samples = _samples(Snapshot([Total("ragtrace_outcomes_total", labels, 3.0)]), "ragtrace_outcomes_total")
     assert {sample.labels["result"]: sample.value for sample in samples} == {"good": 3.0, "bad": 0.0}

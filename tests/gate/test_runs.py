@@ -204,5 +204,5 @@ def test_selections_are_named_in_errors(tmp_path: Path) -> None:
 def test_the_face_is_complete() -> None:
     """Everything that the package names is there when it is asked for, and nothing else."""
     assert all(callable(getattr(ragtrace.gate, name)) for name in ragtrace.gate.__all__)
-    with pytest.raises(AttributeError, match="has no attribute 'judgement'"):
-        _ = ragtrace.gate.judgement
+    with pytest.raises(AttributeError, match="has no attribute 'decide_everything'"):
+        _ = ragtrace.gate.decide_everything

@@ -501,7 +501,7 @@ class _Held:
         with self._store._database.read() as connection:
             judged = set(connection.scalars(sa.select(feedback.c.request_id)))
         for each in sorted(self._report.judged - judged)[:10]:
-            self._report.faults.append(f"the judgement of trace {each} was acknowledged and is lost")
+            self._report.faults.append(f"the judgment of trace {each} was acknowledged and is lost")
         self._report.stored.update(spans=len(spans), judged=len(judged), taken=len(self._report.taken))
 
     def assemble(self, pages: int) -> None:

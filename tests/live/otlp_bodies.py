@@ -110,7 +110,7 @@ def _vocabularies() -> list[list[_Span]]:
         names.RETRIEVAL_DOCUMENTS: documents,
     }
     judged = {names.EVALUATION_NAME: "judge", names.EVALUATION_VALUE: 0.5, names.EVALUATION_LABEL: "fair"}
-    judgement = (names.EVALUATION_EVENT, judged | {names.EVALUATION_EXPLANATION: "so"})
+    judgment = (names.EVALUATION_EVENT, judged | {names.EVALUATION_EXPLANATION: "so"})
     old = [
         ("gen_ai.system.message", {"content": texts[1]}),
         ("gen_ai.user.message", {"content": question}),
@@ -134,10 +134,10 @@ def _vocabularies() -> list[list[_Span]]:
     packing = {names.PACK_IDS: ids[3:], names.PACK_TOKENS: [7, 9], names.PACK_DROPPED_IDS: ids[2:3]}
     reasons = {names.PACK_DROPPED_REASONS: ["probably budget"], names.PACK_BUDGET: 100}
     return [
-        _written("any", {"http.method": "POST", "events": [judgement]}, retrieval, chat | messages),
+        _written("any", {"http.method": "POST", "events": [judgment]}, retrieval, chat | messages),
         _written(
             "any",
-            {names.OPERATION_NAME: "invoke_agent", "gen_ai.conversation.id": "c-1", "events": [judgement]},
+            {names.OPERATION_NAME: "invoke_agent", "gen_ai.conversation.id": "c-1", "events": [judgment]},
             retrieval | {names.RETRIEVAL_DOCUMENTS: json.dumps(documents)},
             chat | {key: json.dumps(value) for key, value in messages.items()},
             {"gen_ai.system": "openai", "events": old},
@@ -603,8 +603,8 @@ def model_of(seed: int, base: int, given: list[_Span]) -> tuple[_Json, list[_Jso
     return {"resourceSpans": held}, mine if len(held) > 1 else spans
 
 
-def _judgements(draw: random.Random, seed: int, number: int) -> tuple[_Json, list[_Json]]:
-    """A body of judgements, and records that are none."""
+def _judgments(draw: random.Random, seed: int, number: int) -> tuple[_Json, list[_Json]]:
+    """A body of judgments, and records that are none."""
     records: list[_Json] = []
     for place in range(draw.choice([1, 1, 2, 5])):
         records.append(
@@ -626,8 +626,8 @@ def body_of(seed: int, number: int) -> Body:
     draw = random.Random(seed * 1_000_003 + number)
     is_logs = draw.random() < 0.08
     if is_logs:
-        signal, kind = "logs", "judgements"
-        whole, spans = _judgements(draw, seed, number)
+        signal, kind = "logs", "judgments"
+        whole, spans = _judgments(draw, seed, number)
     else:
         signal = "traces"
         kind, given, base = _spans(draw, seed, number)

@@ -207,7 +207,7 @@ def normal(scene: Scene) -> None:
 
 
 def hostile(scene: Scene, tenant: str = HOSTILE) -> None:
-    """What the hostile tenant sends: bad answers under every name, by every way, with releases and weights; judgements
+    """What the hostile tenant sends: bad answers under every name, by every way, with releases and weights; judgments
     of the normal one's requests; and spans of its traces."""
     bad = "Policy QT-9 covers 9 kayaks from 1931"
     for place, (name, own) in enumerate((name, own) for name in NAMES for own in (None, CLAIM)):

@@ -97,8 +97,8 @@ def test_a_claim_passes_by_the_rows_that_another_has_locked(url: str) -> None:
 
 
 @pytest.mark.parametrize("first", ["record", "feedback"])
-def test_a_judgement_and_its_request_that_are_written_at_once_count(url: str, first: str) -> None:
-    """Neither sees the other before it is committed: the second waits for the first, and then counts the judgement."""
+def test_a_judgment_and_its_request_that_are_written_at_once_count(url: str, first: str) -> None:
+    """Neither sees the other before it is committed: the second waits for the first, and then counts the judgment."""
     items: dict[str, Item] = {
         "record": RequestRecord(request_id="r1", service="s"),
         "feedback": Feedback(request_id="r1", score=1.0, feedback_id="f1"),

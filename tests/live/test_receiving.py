@@ -1,4 +1,4 @@
-"""`ragtrace serve` as a process with tokens: what is sent becomes requests with their judgements, and Prometheus reads
+"""`ragtrace serve` as a process with tokens: what is sent becomes requests with their judgments, and Prometheus reads
 its metrics."""
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Served:
 
 
 def test_whole(tmp_path: Path) -> None:
-    """A judgement that comes before its request's spans is the request's, and all of it is counted."""
+    """A judgment that comes before its request's spans is the request's, and all of it is counted."""
     served = Served(tmp_path, "--metrics-tokens", str(tmp_path / "scrapers"))
     try:
         assert served.ask("/v1/logs", ALPHA, logs(OF_TRACE)) == (200, b"{}")

@@ -149,7 +149,7 @@ def test_a_clock_of_another_century(store: Store, assembler: Assembler) -> None:
     assert store.prune({"all": 0.0}, now=time.time() + 1).rows["request"] == 1
 
 
-def test_the_same_judgement_of_two_tenants(store: Store, assembler: Assembler) -> None:
+def test_the_same_judgment_of_two_tenants(store: Store, assembler: Assembler) -> None:
     """Each is its tenant's own, although their spans say the same."""
     root, *others = request()
     event = SpanEvent(

@@ -219,7 +219,7 @@ def test_all_spans_again(store: Store, assembler: Assembler) -> None:
 
 
 @pytest.mark.parametrize("at", [50, 10_100], ids=["before the request", "long after it"])
-def test_a_judgement_in_a_span_alone(store: Store, assembler: Assembler, at: int) -> None:
+def test_a_judgment_in_a_span_alone(store: Store, assembler: Assembler, at: int) -> None:
     """It joins the request of its trace, whenever it comes."""
     for now, given in sorted([(100, spans()), (at, [span(50, 1, events=(EVALUATION,))])], key=itemgetter(0)):
         store.add_spans([part(given)], now=now)
@@ -229,7 +229,7 @@ def test_a_judgement_in_a_span_alone(store: Store, assembler: Assembler, at: int
     assert [(each.source, each.label) for each in record(store).feedback] == [("relevance", "bad")]
 
 
-def test_a_judgement_is_not_told_twice(store: Store, assembler: Assembler) -> None:
+def test_a_judgment_is_not_told_twice(store: Store, assembler: Assembler) -> None:
     """One that came before its request's spans is united with them, and stands there once."""
     store.add_spans([part([span(50, 1, events=(EVALUATION,))])], now=50)
     assembler.step(now=140)

@@ -1,4 +1,4 @@
-"""Evaluation events in OTLP logs: which are judgements, which are something else, and which are rejected."""
+"""Evaluation events in OTLP logs: which are judgments, which are something else, and which are rejected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 
 from ragtrace import config
 from ragtrace.errors import RecordError
-from ragtrace.receive._logs import ReceivedJudgements, parse_logs_json, parse_logs_protobuf, read_logs
+from ragtrace.receive._logs import ReceivedJudgments, parse_logs_json, parse_logs_protobuf, read_logs
 from ragtrace.record.content import ContentPolicy
 
 TRACE = "5b8efff798038103d269b633813fc60c"
@@ -44,19 +44,19 @@ def logs(*records: dict[str, Any], scope: str = "judge") -> bytes:
     return json.dumps({"resourceLogs": [{"scopeLogs": [{"scope": {"name": scope}, "logRecords": records}]}]}).encode()
 
 
-def read(body: bytes, tenant: str = "", **settings: Any) -> ReceivedJudgements:
+def read(body: bytes, tenant: str = "", **settings: Any) -> ReceivedJudgments:
     """What is read of it, the same way in JSON and in protobuf."""
     message, rejected = parse_logs_json(body)
     policy = ContentPolicy(config.load(**({"capture_content": "full"} | settings)))
     found = read_logs(message, tenant, policy, rejected)
     again = read_logs(parse_logs_protobuf(message.SerializeToString()), tenant, policy, rejected)
-    assert (again.judgements, again.ignored, again.rejected) == (found.judgements, found.ignored, found.rejected)
+    assert (again.judgments, again.ignored, again.rejected) == (found.judgments, found.ignored, found.rejected)
     return found
 
 
 def test_evaluation() -> None:
-    """A judgement of the trace's request, with all that it says."""
-    (found,) = read(logs(EVALUATION), tenant="alpha").judgements
+    """A judgment of the trace's request, with all that it says."""
+    (found,) = read(logs(EVALUATION), tenant="alpha").judgments
     said = found.said
     assert (found.tenant, found.trace_id, said.request_id, said.feedback_id) == ("alpha", TRACE, "", "")
     assert (said.source, said.score, said.label) == ("relevance", 0.25, "fail")
@@ -67,21 +67,21 @@ def test_event_as_an_attribute() -> None:
     """Older senders name the event in an attribute; the time may be that of the collector."""
     older = {name: value for name, value in EVALUATION.items() if name not in ("eventName", "timeUnixNano")}
     older["attributes"] = [*EVALUATION["attributes"], attribute("event.name", "gen_ai.evaluation.result")]
-    (found,) = read(logs(older | {"observedTimeUnixNano": "1544712660000000007"})).judgements
+    (found,) = read(logs(older | {"observedTimeUnixNano": "1544712660000000007"})).judgments
     assert (found.said.source, found.said.created_at) == ("relevance", 1544712660000000007)
 
 
 def test_content_policy() -> None:
     """An explanation may quote content: it is kept as comments of feedback are."""
-    (found,) = read(logs(EVALUATION), capture_content="hash").judgements
+    (found,) = read(logs(EVALUATION), capture_content="hash").judgments
     assert (found.said.comment, found.said.label) == (None, "fail")
 
 
 def test_others_are_ignored() -> None:
-    """Other logs, other events, and the scores that ragtrace itself sends: accepted, and no judgements."""
+    """Other logs, other events, and the scores that ragtrace itself sends: accepted, and no judgments."""
     other = {"body": {"stringValue": "listening"}}
     found = read(logs(other, EVALUATION | {"eventName": "gen_ai.choice"}, EVALUATION))
-    assert (len(found.judgements), found.ignored, found.rejected) == (1, 2, [])
+    assert (len(found.judgments), found.ignored, found.rejected) == (1, 2, [])
     assert read(logs(EVALUATION, scope="ragtrace")).ignored == 1
     assert not found.answer.HasField("partial_success")
 
@@ -102,7 +102,7 @@ def test_others_are_ignored() -> None:
 def test_rejected(changes: dict[str, Any], reason: str) -> None:
     """One that cannot be used, with the reason; the others of the request are taken."""
     found = read(logs(EVALUATION | changes, EVALUATION))
-    assert len(found.judgements) == 1
+    assert len(found.judgments) == 1
     assert reason in found.rejected[0]
     told = found.answer.partial_success
     assert told.rejected_log_records == 1
@@ -127,7 +127,7 @@ def test_no_objects() -> None:
         "`scopeLogs` is dict, and should be a list",
         "one of `logRecords` is NoneType, and should be an object",
     ]
-    assert len(read_logs(message, "", ContentPolicy(config.load())).judgements) == 1
+    assert len(read_logs(message, "", ContentPolicy(config.load())).judgments) == 1
 
 
 @given(st.binary(max_size=200))

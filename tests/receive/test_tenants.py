@@ -54,7 +54,7 @@ def test_long_names() -> None:
 
 
 def test_a_record_is_its_tenants() -> None:
-    """Its id, its service and its judgements; without a tenant it is as it was."""
+    """Its id, its service and its judgments; without a tenant it is as it was."""
     record = RequestRecord(
         request_id="r", service="shop", tenant_id="beta", feedback=(Feedback(request_id="r", score=1.0),)
     )

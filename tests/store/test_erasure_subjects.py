@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
-from ragtrace.store import Assembled, SpanPart, Store, Subject, TraceJudgement, _erasure as erasure
+from ragtrace.store import Assembled, SpanPart, Store, Subject, TraceJudgment, _erasure as erasure
 from ragtrace.store.tables import request
 from ragtrace.types import Feedback, RequestRecord
 from tests.store.parts import bodies
@@ -61,12 +61,12 @@ def test_an_attribute_that_names_the_tenant(store: Store, make_record: MakeRecor
     assert _ids(store) == set()
 
 
-def test_a_late_judgement_that_names_no_tenant(store: Store, make_record: MakeRecord) -> None:
+def test_a_late_judgment_that_names_no_tenant(store: Store, make_record: MakeRecord) -> None:
     """It does not wait under the trace's id for a request that was erased."""
     store.write([_of(make_record, "a", ONE), _of(make_record, "b", TWO)])
     store.erase(Subject(tenant="a"))
     said = Feedback(feedback_id="", request_id="", score=0.0)
-    store.add_judgements([TraceJudgement(tenant, each, said) for tenant in ("", "a") for each in (ONE, TWO)])
+    store.add_judgments([TraceJudgment(tenant, each, said) for tenant in ("", "a") for each in (ONE, TWO)])
     assert store.counts()["feedback"] == 2
     assert store.find_subject(Subject(requests=(ONE, f"a:{ONE}"))).rows == {}
 

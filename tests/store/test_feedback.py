@@ -1,4 +1,4 @@
-"""Judgements: what each says, that it counts once, and that one which names a trace joins its request."""
+"""Judgments: what each says, that it counts once, and that one which names a trace joins its request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 
 from ragtrace.registry.instruments import OUTCOMES
-from ragtrace.store import Exemplar, Store, TraceJudgement
+from ragtrace.store import Exemplar, Store, TraceJudgment
 from ragtrace.store._feedback import Outcome, outcome_of
 from ragtrace.types import Feedback, RequestRecord, replace
 
@@ -40,7 +40,7 @@ MakeRecord = Callable[..., RequestRecord]
         ({"score": float("nan")}, None),
     ],
 )
-def test_what_a_judgement_says(said: dict[str, object], outcome: Outcome | None) -> None:
+def test_what_a_judgment_says(said: dict[str, object], outcome: Outcome | None) -> None:
     """A known label decides, else the score; what cannot be read is no outcome."""
     assert outcome_of(Feedback(request_id="r1", **said)) == outcome  # type: ignore[arg-type]
 
@@ -55,8 +55,8 @@ RATED = Feedback(request_id="r1", score=1.0, feedback_id="f1")
 GOOD = {("billing", "rating", "good"): 1.0, ("billing", "rating", "bad"): 0.0}
 
 
-def test_a_judgement_counts_with_its_request(store: Store, make_record: MakeRecord) -> None:
-    """Both results have a series from the first judgement on."""
+def test_a_judgment_counts_with_its_request(store: Store, make_record: MakeRecord) -> None:
+    """Both results have a series from the first judgment on."""
     store.write([make_record()])
     store.write([RATED])
     assert _counts(store) == GOOD
@@ -74,7 +74,7 @@ def test_a_replay_counts_nothing_twice(store: Store, make_record: MakeRecord, ti
     assert _counts(store) == GOOD
 
 
-def test_a_judgement_that_comes_first_counts_when_its_request_comes(store: Store, make_record: MakeRecord) -> None:
+def test_a_judgment_that_comes_first_counts_when_its_request_comes(store: Store, make_record: MakeRecord) -> None:
     """With the request's service and segment; one whose request never comes counts nowhere."""
     store.write([RATED, Feedback(request_id="never", score=1.0, feedback_id="f3")])
     assert _counts(store) == {}
@@ -84,7 +84,7 @@ def test_a_judgement_that_comes_first_counts_when_its_request_comes(store: Store
     assert _counts(store) == GOOD
 
 
-def test_a_judgement_that_a_record_carries_counts_too(store: Store, make_record: MakeRecord) -> None:
+def test_a_judgment_that_a_record_carries_counts_too(store: Store, make_record: MakeRecord) -> None:
     """Once, also when it comes by itself as well, or with a newer revision."""
     store.write([make_record(feedback=(RATED,))])
     store.write([RATED, make_record(feedback=(RATED,), record_revision=1)])
@@ -101,8 +101,8 @@ def test_requests_that_were_kept_for_a_flag_alone_do_not_count(store: Store, mak
     assert _counts(store) == {("billing", "rating", "good"): 0.0, ("billing", "rating", "bad"): 1.0}
 
 
-def test_judgements_without_an_id_count_by_what_they_say(store: Store, make_record: MakeRecord) -> None:
-    """The same words of the same source are the same judgement, whenever and however they come; others are another."""
+def test_judgments_without_an_id_count_by_what_they_say(store: Store, make_record: MakeRecord) -> None:
+    """The same words of the same source are the same judgment, whenever and however they come; others are another."""
     store.write([make_record()])
     said = [Feedback(request_id="r1", score=1.0, created_at=at) for at in (1, 2, 1)]
     store.write(said)
@@ -112,7 +112,7 @@ def test_judgements_without_an_id_count_by_what_they_say(store: Store, make_reco
     assert _counts(store)["billing", "rating", "good"] == 3.0
 
 
-def test_a_bad_judgement_shows_its_trace(store: Store, make_record: MakeRecord) -> None:
+def test_a_bad_judgment_shows_its_trace(store: Store, make_record: MakeRecord) -> None:
     """A good one leaves the example that there is."""
     store.write([make_record(trace_id="abc")])
     store.write([Feedback(request_id="r1", score=-1.0, created_at=2_000_000_000, feedback_id="f2"), RATED])
@@ -124,9 +124,9 @@ TRACE = "5b8efff798038103d269b633813fc60c"
 SAID = Feedback(request_id="", source="judge", score=1.0, label="pass", comment="so it is", created_at=5)
 
 
-def judgement(tenant: str = "", said: Feedback = SAID) -> TraceJudgement:
+def judgment(tenant: str = "", said: Feedback = SAID) -> TraceJudgment:
     """One of the trace."""
-    return TraceJudgement(tenant, TRACE, said)
+    return TraceJudgment(tenant, TRACE, said)
 
 
 def judged(store: Store, request_id: str) -> list[tuple[str | None, str]]:
@@ -144,23 +144,23 @@ def counted(store: Store) -> float:
 
 
 @pytest.mark.parametrize("request_id", [TRACE, "the host's own"])
-@pytest.mark.parametrize("order", list(permutations(["request", "judgement", "judgement"])), ids="-".join)
+@pytest.mark.parametrize("order", list(permutations(["request", "judgment", "judgment"])), ids="-".join)
 def test_whichever_comes_first(store: Store, make_record: MakeRecord, request_id: str, order: Sequence[str]) -> None:
     """It joins the request under the id that this has, and counts once."""
     for each in order:
         if each == "request":
             store.write([make_record(request_id, trace_id=TRACE)])
         else:
-            store.add_judgements([judgement()])
+            store.add_judgments([judgment()])
     assert judged(store, request_id) == [("pass", "judge")]
     assert (counted(store), store.counts()["feedback"]) == (1.0, 1)
 
 
 @pytest.mark.parametrize("first", ["trace", "feedback"])
 def test_the_same_by_another_way(store: Store, make_record: MakeRecord, first: str) -> None:
-    """What a span or a log says, and the host says again by itself, is one judgement."""
+    """What a span or a log says, and the host says again by itself, is one judgment."""
     ways = {
-        "trace": lambda: store.add_judgements([judgement()]),
+        "trace": lambda: store.add_judgments([judgment()]),
         "feedback": lambda: store.write([replace(SAID, request_id="own", created_at=77)]),
     }
     store.write([make_record("own", trace_id=TRACE, feedback=(replace(SAID, request_id="own", created_at=3),))])
@@ -172,14 +172,14 @@ def test_the_same_by_another_way(store: Store, make_record: MakeRecord, first: s
 
 def test_the_same_said_before_the_request(store: Store, make_record: MakeRecord) -> None:
     """Of two that waited, one by its trace and one by its id, one is left."""
-    store.add_judgements([judgement()])
+    store.add_judgments([judgment()])
     store.write([replace(SAID, request_id="own")])
     store.write([make_record("own", trace_id=TRACE)])
     assert judged(store, "own") == [("pass", "judge")]
     assert counted(store) == 1.0
 
 
-@pytest.mark.parametrize("first", ["request", "judgement"])
+@pytest.mark.parametrize("first", ["request", "judgment"])
 def test_tenants(store: Store, make_record: MakeRecord, first: str) -> None:
     """A tenant judges its own requests only, also where another one's have the same trace."""
 
@@ -188,7 +188,7 @@ def test_tenants(store: Store, make_record: MakeRecord, first: str) -> None:
             store.write([make_record(f"{tenant}:own", trace_id=TRACE, tenant_id=tenant)])
 
     def say() -> None:
-        store.add_judgements([judgement("beta"), judgement("gamma", replace(SAID, source="spy"))])
+        store.add_judgments([judgment("beta"), judgment("gamma", replace(SAID, source="spy"))])
 
     for step in (request, say) if first == "request" else (say, request):
         step()
@@ -196,14 +196,14 @@ def test_tenants(store: Store, make_record: MakeRecord, first: str) -> None:
     assert judged(store, "beta:own") == [("pass", "judge")]
 
 
-@pytest.mark.parametrize("first", ["request", "judgement"])
+@pytest.mark.parametrize("first", ["request", "judgment"])
 def test_a_record_of_the_host_itself(store: Store, make_record: MakeRecord, first: str) -> None:
-    """It names its tenant, whose judgements it has; those that came without tokens are everybody's."""
+    """It names its tenant, whose judgments it has; those that came without tokens are everybody's."""
 
     def say() -> None:
-        store.add_judgements([judgement("alpha"), judgement("", replace(SAID, source="other"))])
+        store.add_judgments([judgment("alpha"), judgment("", replace(SAID, source="other"))])
 
-    if first == "judgement":
+    if first == "judgment":
         say()
     store.write([make_record("own", trace_id=TRACE, tenant_id="alpha")])
     if first == "request":
@@ -214,7 +214,7 @@ def test_a_record_of_the_host_itself(store: Store, make_record: MakeRecord, firs
 def test_what_belongs_to_a_stored_request_stays(store: Store, make_record: MakeRecord) -> None:
     """A request whose id is the trace's keeps what is said of it, whatever else comes with this trace."""
     store.write([make_record(TRACE, trace_id=TRACE)])
-    store.add_judgements([judgement()])
+    store.add_judgments([judgment()])
     store.write([make_record("another", trace_id=TRACE)])
     assert judged(store, TRACE) == [("pass", "judge")]
     assert judged(store, "another") == []
@@ -222,9 +222,9 @@ def test_what_belongs_to_a_stored_request_stays(store: Store, make_record: MakeR
 
 def test_several_requests_of_a_trace(store: Store, make_record: MakeRecord) -> None:
     """The one that began first is meant, in whatever order they are written."""
-    store.add_judgements([judgement()])
+    store.add_judgments([judgment()])
     store.write([make_record(each, trace_id=TRACE, started_at=at) for each, at in (("late", 9), ("early", 1))])
-    store.add_judgements([judgement(said=replace(SAID, source="second", created_at=9))])
+    store.add_judgments([judgment(said=replace(SAID, source="second", created_at=9))])
     assert judged(store, "late") == []
     assert judged(store, "early") == [("pass", "judge"), ("pass", "second")]
 

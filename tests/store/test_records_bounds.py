@@ -98,7 +98,7 @@ def test_what_older_versions_stored_begins_at_the_upgrade(tmp_path: Path, make_r
     assert abs(starts["r1"] / SECOND - time.time()) < DAY
 
 
-def test_a_door_takes_no_judgement_of_another_time() -> None:
+def test_a_door_takes_no_judgment_of_another_time() -> None:
     """Feedback that was said to come in 2262 or before 2000 would wait for its request for ever, or not at all."""
     policy = ContentPolicy(load())
     for at in (AHEAD, 0, 5):

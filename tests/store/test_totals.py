@@ -119,7 +119,7 @@ def _remembered(store: Store) -> int:
 def test_nothing_counts_twice_whatever_is_forgotten(
     store: Store, make_record: MakeRecord, make_finished: MakeFinished
 ) -> None:
-    """Requests, results, judgements and faults that come again after their requests, or what was counted, went."""
+    """Requests, results, judgments and faults that come again after their requests, or what was counted, went."""
     for days in (5, 50, 99, 150, 400):
         _delivered(store, make_record, make_finished, days)
     assert _remembered(store) == 20

@@ -10,7 +10,7 @@ from ragtrace.registry.instruments import (
     CORRECTED_RATE,
     CORRECTED_RATE_TIMESTAMP,
     DIAGNOSES,
-    OUTCOMES as JUDGEMENTS,
+    OUTCOMES as JUDGMENTS,
     REQUESTS,
 )
 
@@ -26,8 +26,8 @@ _WORDS: Final = {
 
 def _good(outcome: str, *by: str, window: str) -> str:
     return share(
-        increase(JUDGEMENTS, *by, window=window, outcome=outcome, result="good"),
-        increase(JUDGEMENTS, *by, window=window, outcome=outcome),
+        increase(JUDGMENTS, *by, window=window, outcome=outcome, result="good"),
+        increase(JUDGMENTS, *by, window=window, outcome=outcome),
     )
 
 
@@ -35,7 +35,7 @@ def _now(outcome: str, title: str) -> Panel:
     return Panel(
         title=title,
         kind="stat",
-        description=f"{JUDGEMENTS.brief} Share of `{outcome}` judgements that are good, over the whole range.",
+        description=f"{JUDGMENTS.brief} Share of `{outcome}` judgments that are good, over the whole range.",
         unit="percentunit",
         targets=(Target(_good(outcome, window=RANGE), title),),
         width=8,
@@ -51,7 +51,7 @@ def _by_segment(outcome: str, title: str) -> Panel:
     return Panel(
         title=f"{title}, by segment",
         kind="timeseries",
-        description=f"{JUDGEMENTS.brief} Share of `{outcome}` judgements that are good.",
+        description=f"{JUDGMENTS.brief} Share of `{outcome}` judgments that are good.",
         unit="percentunit",
         targets=(Target(_good(outcome, "segment", window=WINDOW), "{{segment}}", exemplar=True),),
         width=8,
@@ -65,7 +65,7 @@ def _by_segment(outcome: str, title: str) -> Panel:
 _BESIDE: Final = Panel(
     title="Outcomes beside the diagnosis",
     kind="timeseries",
-    description="Share of good judgements, and shares of diagnosed requests in which no stage is broken, and in which "
+    description="Share of good judgments, and shares of diagnosed requests in which no stage is broken, and in which "
     "all are sound. Where outcomes fall and the diagnosis does not, something breaks that no stage measures.",
     unit="percentunit",
     targets=(
@@ -87,11 +87,11 @@ _BESIDE: Final = Panel(
 )
 
 _JUDGED: Final = Panel(
-    title="Judgements",
+    title="Judgments",
     kind="stacked",
-    description=f"{JUDGEMENTS.brief} Few judgements make shares that jump.",
+    description=f"{JUDGMENTS.brief} Few judgments make shares that jump.",
     unit="cpm",
-    targets=(Target(f"60 * {rate(JUDGEMENTS, 'outcome', 'result')}", "{{outcome}}: {{result}}"),),
+    targets=(Target(f"60 * {rate(JUDGMENTS, 'outcome', 'result')}", "{{outcome}}: {{result}}"),),
     width=8,
     minimum=0,
     least_step=FEW_SAMPLES,

@@ -19,8 +19,8 @@ def read_span(span: ReceivedSpan) -> SpanReading:
     reading = next((dialect.read(span) for dialect in DIALECTS if dialect.recognizes(span)), NOTHING)
     if (step := reading.step) is not None and (span.dropped or _is_silent(step)):
         reading = replace(reading, step=_cut(step, span, reading))
-    judged = genai.judgements(span) if span.events else ()
-    return replace(reading, judgements=(*reading.judgements, *judged)) if judged else reading
+    judged = genai.judgments(span) if span.events else ()
+    return replace(reading, judgments=(*reading.judgments, *judged)) if judged else reading
 
 
 def _is_silent(step: Step) -> bool:

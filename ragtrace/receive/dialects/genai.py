@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ragtrace.receive._spans import (
     Attributes,
-    Judgement,
+    Judgment,
     ReceivedSpan,
     Retrieved,
     SpanGeneration,
@@ -27,7 +27,7 @@ from ragtrace.receive._spans import (
 )
 from ragtrace.record import conventions as names
 
-__all__ = ["generated", "judgement", "judgements", "messages", "name", "read", "recognizes"]
+__all__ = ["generated", "judgment", "judgments", "messages", "name", "read", "recognizes"]
 
 name: Final = "OpenTelemetry GenAI"
 
@@ -86,19 +86,19 @@ def read(span: ReceivedSpan) -> SpanReading:
     return SpanReading(question=question, answer=said[-1]["content"] if said else None, **about)
 
 
-def judgements(span: ReceivedSpan) -> tuple[Judgement, ...]:
+def judgments(span: ReceivedSpan) -> tuple[Judgment, ...]:
     """The results of evaluations, which are events."""
     events = (each for each in span.events if each.name == names.EVALUATION_EVENT)
-    return tuple(found for each in events if (found := judgement(each.attributes, each.at)) is not None)
+    return tuple(found for each in events if (found := judgment(each.attributes, each.at)) is not None)
 
 
-def judgement(given: Attributes, at: int) -> Judgement | None:
+def judgment(given: Attributes, at: int) -> Judgment | None:
     """What an event of an evaluation says; None where it holds neither a score nor a label."""
     score, label = number(given.get(names.EVALUATION_VALUE)), text(given, names.EVALUATION_LABEL)
     if score is None and label is None:
         return None
     judge = text(given, names.EVALUATION_NAME) or "evaluation"
-    return Judgement(source=judge, score=score, label=label, comment=text(given, names.EVALUATION_EXPLANATION), at=at)
+    return Judgment(source=judge, score=score, label=label, comment=text(given, names.EVALUATION_EXPLANATION), at=at)
 
 
 def messages(value: Any) -> list[dict[str, str]]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ragtrace.receive._spans import (
     NOTHING,
     Attributes,
-    Judgement,
+    Judgment,
     Packed,
     ReceivedSpan,
     Reranked,
@@ -67,7 +67,7 @@ def read(span: ReceivedSpan) -> SpanReading:
         service = text(attributes, _BASE + "app_name")
         return SpanReading(question=question, answer=text(attributes, _BASE + "record_root.output"), service=service)
     if kind == "eval_root":
-        return SpanReading(judgements=_judged(attributes, span.ended_at))
+        return SpanReading(judgments=_judged(attributes, span.ended_at))
     return NOTHING
 
 
@@ -114,10 +114,10 @@ def _given_texts(given: Attributes) -> list[str]:
     return texts
 
 
-def _judged(given: Attributes, at: int) -> tuple[Judgement, ...]:
+def _judged(given: Attributes, at: int) -> tuple[Judgment, ...]:
     label = text(given, _BASE + "eval_root.metric_name")
     score = number(given.get(_BASE + "eval_root.score"))
     if label is None or score is None:
         return ()
     comment = text(given, _BASE + "eval_root.explanation", _BASE + "eval.explanation")
-    return (Judgement(source="trulens", label=label, score=score, comment=comment, at=at),)
+    return (Judgment(source="trulens", label=label, score=score, comment=comment, at=at),)

@@ -16,7 +16,7 @@ from ragtrace.receive._limits import DecodingBudget
 from ragtrace.receive._logs import parse_logs_json, parse_logs_protobuf, read_logs
 from ragtrace.receive._otlp import check_message, parse_json, parse_protobuf, split
 from ragtrace.record.content import ContentPolicy
-from ragtrace.store import SpanPart, TraceJudgement
+from ragtrace.store import SpanPart, TraceJudgment
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -109,7 +109,7 @@ def _parts(body: bytes, most: int) -> Iterator[bytes]:
         raise Refused(400, "the body's gzip breaks off; send it whole")
 
 
-Item: TypeAlias = SpanPart | TraceJudgement
+Item: TypeAlias = SpanPart | TraceJudgment
 
 PROTOBUF: Final = "application/x-protobuf"
 JSON: Final = "application/json"
@@ -170,7 +170,7 @@ def _logs(body: bytes, kind: str, tenant: str, policy: ContentPolicy, allowance:
         check_message(body, "logs", allowance)
         message, rejected = parse_logs_protobuf(body), []
     found = read_logs(message, tenant, policy, rejected)
-    return DecodedBody(found.judgements, len(found.judgements), len(found.rejected), found.ignored, found.answer)
+    return DecodedBody(found.judgments, len(found.judgments), len(found.rejected), found.ignored, found.answer)
 
 
 _COLLECTOR: Final = "opentelemetry.proto.collector"

@@ -16,7 +16,7 @@ from typing import Final
 
 from ragtrace.errors import StoreUnavailable
 from ragtrace.receive.server._bodies import Item, Refused
-from ragtrace.store import SpanPart, Store, TraceJudgement
+from ragtrace.store import SpanPart, Store, TraceJudgment
 
 __all__ = ["Intake"]
 
@@ -24,7 +24,7 @@ _LOG: Final = logging.getLogger("ragtrace.receive")
 _BATCH: Final = 8 << 20  # bytes of a transaction
 _LATER: Final = 1  # seconds
 _REFUSING: Final = 5.0  # seconds after a refusal, in which others are likely
-_JUDGEMENT: Final = 256  # bytes of one beside its comment
+_JUDGMENT: Final = 256  # bytes of one beside its comment
 
 
 @dataclass(slots=True)
@@ -112,14 +112,14 @@ class Intake:
                 self._end(batch, None)
 
     def _write(self, items: Iterable[Item]) -> None:
-        """Parts in one transaction, judgements in another; both may be written again."""
+        """Parts in one transaction, judgments in another; both may be written again."""
         began, given = time.monotonic(), list(items)
         parts = [each for each in given if isinstance(each, SpanPart)]
-        judgements = [each for each in given if isinstance(each, TraceJudgement)]
+        judgments = [each for each in given if isinstance(each, TraceJudgment)]
         if parts:
             self._store.add_spans(parts, grace=self._grace, ttl=self._ttl)
-        if judgements:
-            self._store.add_judgements(judgements)
+        if judgments:
+            self._store.add_judgments(judgments)
         self._committed(time.monotonic() - began)
 
     def _one_by_one(self, batch: list[_Waiting]) -> None:
@@ -167,4 +167,4 @@ class Intake:
 
 
 def _size(item: Item) -> int:
-    return len(item.body) if isinstance(item, SpanPart) else _JUDGEMENT + len(item.said.comment or "")
+    return len(item.body) if isinstance(item, SpanPart) else _JUDGMENT + len(item.said.comment or "")

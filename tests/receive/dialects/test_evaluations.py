@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.receive._spans import Judgement, SpanEvent
+from ragtrace.receive._spans import Judgment, SpanEvent
 from ragtrace.receive.dialects import read_span
 from tests.receive.spans import span
 
@@ -37,12 +37,12 @@ EVENT = SpanEvent(
 )
 def test_any_dialect(given: dict[str, Any]) -> None:
     """Each is read once, whatever else the span says."""
-    expected = Judgement(source="relevance", score=1.0, label="pass", comment="It answers.", at=9)
-    assert read_span(span(1, events=(EVENT, SpanEvent("other", 1, {})), **given)).judgements == (expected,)
-    assert read_span(span(1, **given)).judgements == ()
+    expected = Judgment(source="relevance", score=1.0, label="pass", comment="It answers.", at=9)
+    assert read_span(span(1, events=(EVENT, SpanEvent("other", 1, {})), **given)).judgments == (expected,)
+    assert read_span(span(1, **given)).judgments == ()
 
 
 @pytest.mark.parametrize("attributes", [{}, {"gen_ai.evaluation.score.value": "many"}, {"gen_ai.evaluation.name": 7}])
 def test_says_nothing(attributes: dict[str, Any]) -> None:
     """An evaluation without a score and a label is none."""
-    assert read_span(span(1, events=(SpanEvent(EVENT.name, 9, attributes),))).judgements == ()
+    assert read_span(span(1, events=(SpanEvent(EVENT.name, 9, attributes),))).judgments == ()

@@ -1,4 +1,4 @@
-"""Evaluations over HTTP and gRPC become judgements of requests, before they are acknowledged."""
+"""Evaluations over HTTP and gRPC become judgments of requests, before they are acknowledged."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def assemble(receiver: Receiver) -> None:
 
 @pytest.mark.parametrize("first", ["spans", "logs"])
 def test_once(guarded: Receiver, first: str) -> None:
-    """One judgement, on a span and in logs, sent twice, compressed or not, before or after its request."""
+    """One judgment, on a span and in logs, sent twice, compressed or not, before or after its request."""
     bearer = {"authorization": f"Bearer {ALPHA}", "content_type": JSON}
     sent = {
         "spans": lambda: guarded.send(batch(RETRIEVAL), **bearer),
@@ -63,7 +63,7 @@ def test_once(guarded: Receiver, first: str) -> None:
 
 
 def test_another_tenants(guarded: Receiver) -> None:
-    """A judgement with another tenant's token does not reach the request, though it knows the trace."""
+    """A judgment with another tenant's token does not reach the request, though it knows the trace."""
     guarded.send(batch(RETRIEVAL | {"events": []}), authorization=f"Bearer {ALPHA}", content_type=JSON)
     assemble(guarded)
     assert guarded.send(logs(OF_TRACE), "/v1/logs", authorization=f"Bearer {BETA}", content_type=JSON)[0] == 200

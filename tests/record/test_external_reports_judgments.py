@@ -30,14 +30,14 @@ def judged(recorded: Any) -> list[tuple[str | None, float | None, str]]:
     ],
 )
 def test_what_flags_a_request(recorded: Any, said: dict[str, Any], flags: tuple[str, ...] | None) -> None:
-    """A negative judgement keeps it; the judgement is durable in any case."""
+    """A negative judgment keeps it; the judgment is durable in any case."""
     ragtrace.feedback("r", **said)
     assert recorded.flagged == ([] if flags is None else [("r", flags)])
     assert recorded.durable == recorded.items
     assert len(recorded.items) == 1
 
 
-def test_task_success_is_a_judgement_of_its_own(recorded: Any) -> None:
+def test_task_success_is_a_judgment_of_its_own(recorded: Any) -> None:
     """Beside a score, each with the source."""
     ragtrace.feedback("r", score=0.8, task_success=False, source="verifier")
     assert judged(recorded) == [("task_failure", 0.0, "verifier"), (None, 0.8, "verifier")]
