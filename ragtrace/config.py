@@ -516,9 +516,11 @@ _COMMANDS: Final = (
     _of("analyze, calibrate", "judge_tokens", "whole number", None,
         "The most tokens that judges behind servers may read and write in an hour, by all workers of this command."),
     _of("analyze", "grade_upper", "number from -1 to 1", 0.59,
-        "From this grade on, 2p - 1 of a judge's probability of relevance, what was retrieved is CORRECT."),
+        "What was retrieved is CORRECT where a candidate has this grade or more. Grades go from -1 (surely not "
+        "relevant) to 1 (surely relevant): 2p - 1 of a judge's probability of relevance."),
     _of("analyze", "grade_lower", "number from -1 to 1", -0.99,
-        "Where no candidate has this grade, what was retrieved is INCORRECT."),
+        "What was retrieved is INCORRECT where no candidate has this grade or more, from -1 (surely not relevant) to "
+        "1 (surely relevant)."),
     _of("label ask, web", "labeler", "text", None, "Who labels; by default the user's name."),
     _of("analyze, explain", "retriever", "model", None,
         "Explain why documents were retrieved: by a sentence encoder's folder or name, or cross:MODEL."),
@@ -541,7 +543,8 @@ _COMMANDS: Final = (
         "Judge a request without the probe when it has not answered after so long."),
     _of("analyze", "explain", "flag=part+part, ...", None,
         "Which flags buy an explanation by a worker with models, and of what: generator, query, retriever, joined by "
-        "+; host stands for all flags of the application, none for no flag at all."),
+        "+, as in low_coverage=generator+query,host=retriever; host stands for all flags of the application, none for "
+        "no flag at all."),
     _of("analyze", "explain_rate", "number from 0 to 1", 0.01,
         "Share of the sampled requests that are explained whatever their flags."),
     _of("analyze", "explain_budget", "whole number", None,

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 import typer
@@ -73,36 +74,57 @@ def _options(
     """Options that stand before the verb."""
 
 
-app.command("demo")(demo.demo)
-app.command("analyze")(analyze.analyze)
-app.command("export")(export.export)
-app.command("show")(requests.show)
-app.command("probe")(requests.probe)
-app.command("explain")(requests.explain)
-app.command("drift")(changes.drift)
-app.add_typer(triage.app, name="triage")
-app.command("postmortem")(triage.postmortem)
-app.add_typer(label.app, name="label")
-app.command("calibrate")(calibrate.calibrate)
-app.command("replay")(gate.replay)
-app.add_typer(gate.app, name="gate")
-app.add_typer(align.app, name="align")
-app.add_typer(exposure.app, name="exposure")
-app.add_typer(grade.app, name="grade")
-app.add_typer(changes.releases, name="release")
-app.add_typer(changes.sources, name="source")
-app.add_typer(services.citing, name="citing")
-app.add_typer(services.totals, name="totals")
-app.add_typer(monitoring.alerts, name="alerts")
-app.add_typer(monitoring.dashboards, name="dashboards")
-app.add_typer(verifier.app, name="verifier")
-app.command("serve")(receive.serve)
-app.command("web")(web.web)
-app.command("import")(receive.import_files)
-app.add_typer(receive.gold, name="gold")
-app.add_typer(analyze.jobs, name="jobs")
-app.add_typer(db.app, name="db")
-app.command("doctor")(doctor.doctor)
+_Verb = Callable[..., Any] | typer.Typer
+_VERBS: Final[dict[str, dict[str, _Verb]]] = {
+    "Record: requests come in": {
+        "demo": demo.demo,
+        "serve": receive.serve,
+        "import": receive.import_files,
+        "source": changes.sources,
+    },
+    "Judge: what is known of each request": {
+        "analyze": analyze.analyze,
+        "gold": receive.gold,
+        "label": label.app,
+        "calibrate": calibrate.calibrate,
+        "citing": services.citing,
+        "verifier": verifier.app,
+    },
+    "Look: what broke, where, since when": {
+        "web": web.web,
+        "show": requests.show,
+        "triage": triage.app,
+        "explain": requests.explain,
+        "probe": requests.probe,
+        "grade": grade.app,
+        "drift": changes.drift,
+        "align": align.app,
+        "exposure": exposure.app,
+        "postmortem": triage.postmortem,
+    },
+    "Release: a new version": {
+        "replay": gate.replay,
+        "gate": gate.app,
+        "release": changes.releases,
+    },
+    "Operate: the store, metrics and alerts": {
+        "doctor": doctor.doctor,
+        "db": db.app,
+        "jobs": analyze.jobs,
+        "export": export.export,
+        "alerts": monitoring.alerts,
+        "dashboards": monitoring.dashboards,
+        "totals": services.totals,
+    },
+}
+"""The verbs in the groups that `ragtrace --help` shows, by name."""
+
+for _panel, _verbs in _VERBS.items():
+    for _name, _verb in _verbs.items():
+        if isinstance(_verb, typer.Typer):
+            app.add_typer(_verb, name=_name, rich_help_panel=_panel)
+        else:
+            app.command(_name, rich_help_panel=_panel)(_verb)
 
 
 def _with_brackets(command: Any) -> Any:

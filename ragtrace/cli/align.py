@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-app = typer.Typer(help="How well retrievers and generators agree, over a store.", no_args_is_help=True)
+app = typer.Typer(
+    help="Do answers use the documents that the retriever ranks first? A report over explained requests.",
+    no_args_is_help=True,
+)
 
 
 @app.callback()
 def _group() -> None:
-    """How well retrievers and generators agree, over a store."""
+    """Do answers use the documents that the retriever ranks first? A report over explained requests."""
 
 
 @app.command("report")

@@ -54,7 +54,7 @@ def analyze(
             "--since", metavar="TIME", help=f"With --redo or --again: only requests that began since then: {TIMES}."
         ),
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="End after so many jobs.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="End after so many requests.")] = None,
     events: Annotated[bool, option("events")] = SETTINGS["events"].default,
     generator: Annotated[str | None, option("generator", metavar="MODEL")] = None,
     retriever: Annotated[str | None, option("retriever", metavar="MODEL")] = None,
@@ -168,7 +168,7 @@ def analyze(
     if as_json:
         print_json({**counts, "held": held})
     else:
-        console().print(_summary_text(**counts), soft_wrap=True)
+        console().print(_summary_text(**counts, explains=len(kinds) > 1), soft_wrap=True)
         if held:
             console().print(
                 f"{held} more are held by other workers; those of a worker that was killed are free again after at "
@@ -179,9 +179,9 @@ def analyze(
         raise typer.Exit(130)
 
 
-def _summary_text(done: int, failed: int, lost: int) -> str:
-    """What became of the jobs: one for each request that was analyzed, and one for each that was explained."""
-    text = f"{done} {'job' if done == 1 else 'jobs'} done"
+def _summary_text(done: int, failed: int, lost: int, *, explains: bool) -> str:
+    """What became of the requests; one that was analyzed and explained counts twice."""
+    text = f"{done:,} {'request' if done == 1 else 'requests'} {'analyzed or explained' if explains else 'analyzed'}"
     if failed:
         text += f", {failed} failed (`ragtrace jobs list` says why; each is tried again a few times)"
     if lost:

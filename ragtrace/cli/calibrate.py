@@ -49,8 +49,11 @@ def calibrate(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Fit by which lines a service is judged, on its own requests: as they are, and on copies that are broken on
-    purpose. What is fitted runs in shadow until it is accepted. Give the models that `ragtrace analyze` is given."""
+    """Fit by which lines a service is judged, on its own requests.
+
+    They are taken as they are, and as copies that are broken on purpose. What is fitted runs in shadow until it is
+    accepted. Give the models that `ragtrace analyze` is given.
+    """
     from ragtrace.cli.terminal import existing
     from ragtrace.cli.triage import window_of
     from ragtrace.errors import ConfigurationError

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ragtrace.cli.export import DEFAULT_PORT, HostOption, PortOption
+from ragtrace.cli.export import DEFAULT_PORT, HostOption
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json
 from ragtrace.cli.web import WEB_PORT, serve_pages
 
@@ -43,8 +43,13 @@ def demo(
         bool, typer.Option("--serve", help="Serve the pages, and /metrics beside them, when the run is over.")
     ] = False,
     host: HostOption = "127.0.0.1",
-    port: PortOption = DEFAULT_PORT,
-    web_port: Annotated[int, typer.Option("--web-port", min=1, max=65535, help="The port of the pages.")] = WEB_PORT,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="With --serve: the port of /metrics.")
+    ] = DEFAULT_PORT,
+    web_port: Annotated[
+        int,
+        typer.Option("--web-port", min=1, max=65535, help="With --serve: the port of the pages, to open in a browser."),
+    ] = WEB_PORT,
     as_json: JsonOption = False,
 ) -> None:
     """Run a real RAG pipeline with known faults and see whether ragtrace names the stage that broke."""
@@ -60,7 +65,7 @@ def demo(
         from ragtrace.web import require
 
         require()  # not after minutes
-    result = run(scenario or (), url, generator)
+    result = run(scenario or (), url, generator, tells=not as_json)
     if as_json:
         print_json(result.to_json())
     else:

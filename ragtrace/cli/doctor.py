@@ -45,8 +45,10 @@ class _Line(NamedTuple):
 
 
 def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Report what is installed and reachable, and what can be judged of each service. Exit code 2 when the store that
-    was asked for cannot be read."""
+    """Report what is installed and reachable, and what can be judged of each service.
+
+    Exit code 2 when the store that was asked for cannot be read.
+    """
     report = _report(store)
     if as_json:
         print_json(report)

@@ -18,12 +18,11 @@ from ragtrace.config import SETTINGS
 if TYPE_CHECKING:
     from ragtrace.export.push import PushTarget
 
-__all__ = ["DEFAULT_PORT", "HostOption", "PortOption", "export", "serve"]
+__all__ = ["DEFAULT_PORT", "HostOption", "export", "serve"]
 
 DEFAULT_PORT = 9464
 
 HostOption: TypeAlias = Annotated[str, typer.Option("--host", help="The address to listen on.")]
-PortOption: TypeAlias = Annotated[int, typer.Option("--port", min=0, max=65535, help="The port to listen on.")]
 
 
 class ExpositionFormat(StrEnum):
@@ -41,7 +40,7 @@ def export(
         typer.Option("--format", help="What --once prints; the server follows the Accept header."),
     ] = ExpositionFormat.text,
     host: HostOption = "127.0.0.1",
-    port: PortOption = DEFAULT_PORT,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port to listen on.")] = DEFAULT_PORT,
     otlp: Annotated[
         str | None, typer.Option("--otlp", metavar="URL", help="Push to this OTLP receiver as well.")
     ] = None,

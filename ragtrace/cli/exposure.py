@@ -26,12 +26,14 @@ _SOURCES = {
     "shapley": "Shapley values of explained requests",
 }
 
-app = typer.Typer(help="Whose documents reach prompts, and whose are used.", no_args_is_help=True)
+app = typer.Typer(
+    help="Whose documents (by author, seller, source) reach prompts and are used: is that fair?", no_args_is_help=True
+)
 
 
 @app.callback()
 def _group() -> None:
-    """Whose documents reach prompts, and whose are used."""
+    """Whose documents (by author, seller, source) reach prompts and are used: is that fair?"""
 
 
 @app.command("report")

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
 import typer
 
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, print_json, print_table, progress
 from ragtrace.config import variable
 from ragtrace.errors import ConfigurationError
+from ragtrace.registry.wording import REASONS, VERDICTS
 from ragtrace.times import parse_time, shown_time
+from ragtrace.types import Stage
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -28,39 +30,42 @@ if TYPE_CHECKING:
 __all__ = ["explain", "probe", "show"]
 
 _SCAN: Final = 20_000  # requests that are looked at in one query
+_DOUBTS: Final = ("suspected", "not_known")
+_STATUSES: Final = ("ok", "error")
 _WIDE: Final = 120  # columns of a terminal, from which on all is shown
 _ATTENTION: Final = "attention"
 _COLUMNS: Final = ("request", "started", "service", "segment", "verdict", "stages sound", "owner")
 
 
-def _only(name: str, metavar: str, which: str) -> Any:
-    """The option of a filter of the list."""
-    return typer.Option(name, metavar=metavar, help=f"Without an id: only requests {which}.", show_default=False)
+_LIST: Final = "The list of requests, where no id is given"
+
+
+def _only(name: str, metavar: str | None, which: str, choices: Iterable[str] = ()) -> Any:
+    """The option of a filter of the list. choices: its values, where they are a closed list."""
+    values = f": {', '.join(choices)}" if choices else ""
+    text = f"Only requests {which}{values}."
+    return typer.Option(name, metavar=metavar, help=text, show_default=False, rich_help_panel=_LIST)
 
 
 def show(
     request_id: Annotated[
         str | None, typer.Argument(help="A request id, or as much of its beginning as is unique.", show_default=False)
     ] = None,
-    service: Annotated[
-        str | None, typer.Option("--service", help="Without an id: only requests of this service.")
-    ] = None,
-    segment: Annotated[
-        str | None, typer.Option("--segment", help="Without an id: only requests of this segment.")
-    ] = None,
-    stage: Annotated[str | None, _only("--stage", "STAGE", "that broke first at this stage")] = None,
-    verdict: Annotated[str | None, _only("--verdict", "VERDICT", "with this verdict, such as recall_failure")] = None,
-    doubt: Annotated[str | None, _only("--doubt", "STATE", "in which a stage is suspected or not_known")] = None,
+    service: Annotated[str | None, _only("--service", "NAME", "of this service")] = None,
+    segment: Annotated[str | None, _only("--segment", "NAME", "of this segment")] = None,
+    stage: Annotated[str | None, _only("--stage", "STAGE", "that broke first at this stage", get_args(Stage))] = None,
+    verdict: Annotated[str | None, _only("--verdict", "VERDICT", "with this verdict", VERDICTS)] = None,
+    doubt: Annotated[str | None, _only("--doubt", "STATE", "in which a stage is so", _DOUBTS)] = None,
     reason: Annotated[
-        str | None, _only("--reason", "REASON", "with this reason for what is not judged, such as low_match")
+        str | None, _only("--reason", "REASON", "of which a stage is suspected or not known for this reason", REASONS)
     ] = None,
     rollout: Annotated[
         str | None, _only("--rollout", "COMPONENT=VERSION", "whose break is suspected to come from this release")
     ] = None,
     version: Annotated[str | None, _only("--with-version", "COMPONENT=VERSION", "that ran with this version")] = None,
-    flag: Annotated[str | None, _only("--flag", "FLAG", "with this flag")] = None,
+    flag: Annotated[str | None, _only("--flag", "FLAG", "with this flag, such as low_coverage or thumbs_down")] = None,
     session: Annotated[str | None, _only("--session", "ID", "of this session")] = None,
-    status: Annotated[str | None, _only("--status", "STATUS", "that ended so, ok or error")] = None,
+    status: Annotated[str | None, _only("--status", "STATUS", "that ended so", _STATUSES)] = None,
     since: Annotated[str | None, _only("--since", "TIME", "that began then or later, such as 2h ago")] = None,
     until: Annotated[str | None, _only("--until", "TIME", "that began before")] = None,
     search: Annotated[
@@ -69,10 +74,12 @@ def show(
     ] = None,
     labeled: Annotated[
         bool | None,
-        typer.Option("--labeled/--unlabeled", help="Without an id: only requests that are labeled, or are not."),
+        typer.Option(
+            "--labeled/--unlabeled", help="Only requests that people labeled, or did not.", rich_help_panel=_LIST
+        ),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, help="Without an id: the most requests to show, newest first.")
+        int, typer.Option("--limit", min=1, help="The most requests to show, newest first.", rich_help_panel=_LIST)
     ] = 20,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -109,13 +116,16 @@ def show(
         if request_id is not None:
             _show(opened, request_id, as_json)
             return
-        found = _listed(opened, wanted, limit)
+        found = _listed(opened, wanted, limit + 1)
+        has_more, found = len(found) > limit, found[:limit]
         if as_json:
             print_json([asdict(row) for row in found])
         elif not found:
             console().print("no such requests")
         else:
             print_table(*_table(found, console().width))
+            if has_more:
+                console().print(f"the newest {len(found)}; there are more: --limit {5 * limit} shows more of them")
             for name in dict.fromkeys(row.service for row in found):
                 console().print()
                 for part in _judgeable(judgeability(opened, name)):
@@ -124,15 +134,12 @@ def show(
 
 def _check_choices(**given: str | None) -> None:
     """Raises: ConfigurationError for a word that no request has."""
-    from ragtrace.registry.wording import REASONS, VERDICTS
-    from ragtrace.store.tables import STAGE_NAMES
-
     known: dict[str, Iterable[str]] = {
-        "stage": STAGE_NAMES,
+        "stage": get_args(Stage),
         "verdict": VERDICTS,
-        "doubt": ("suspected", "not_known"),
+        "doubt": _DOUBTS,
         "reason": REASONS,
-        "status": ("ok", "error"),
+        "status": _STATUSES,
     }
     for name, value in given.items():
         if value is not None and value not in known[name]:

@@ -23,13 +23,14 @@ _TOTALS_COLUMNS = ("service", "series", "segments", "requests", "name")
 _SHOWN = 10
 
 totals = typer.Typer(
-    help="Show which services and segments count by name, and delete their totals.", no_args_is_help=True
+    help="See which services and segments have metrics under their own name, and delete these metrics.",
+    no_args_is_help=True,
 )
 
 
 @totals.callback()
 def _totals_group() -> None:
-    """Show which services and segments count by name, and delete their totals."""
+    """See which services and segments have metrics under their own name, and delete these metrics."""
 
 
 @totals.command("list")
@@ -165,12 +166,15 @@ _CITING_COLUMNS = ("service", "citations are", "since", "last answers", "of them
 _NONE = "-"
 _WORDS = {True: "judged", False: "not judged", None: "not known yet"}
 
-citing = typer.Typer(help="Show which services' answers cite their sources, and learn it again.", no_args_is_help=True)
+citing = typer.Typer(
+    help="See of which services citations are judged, as their answers cite; have that found out anew.",
+    no_args_is_help=True,
+)
 
 
 @citing.callback()
 def _citing_group() -> None:
-    """Show which services' answers cite their sources, and learn it again."""
+    """See of which services citations are judged, as their answers cite; have that found out anew."""
 
 
 @citing.command("list")

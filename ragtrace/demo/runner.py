@@ -58,11 +58,13 @@ def run(
     reranker: str | None = None,
     questions: Sequence[Question] | None = None,
     chunks: Sequence[DocumentSection] | None = None,
+    tells: bool = False,
 ) -> DemoResult:
     """Run the named scenarios (all by default) and compare ragtrace's diagnoses with what the faults really did.
 
     generator, reranker: a causal language model and a cross-encoder by folder or Hugging Face name, in place of the
     extractive answerer and of the fusion of BM25 and dense scores. questions, chunks: all of the demo's by default.
+    tells: a line on stderr for each step of the run that has ended.
     The healthy scenario always runs, since it is what the truth is told by; it is listed when it was asked for.
     Raises: ConfigurationError, ModelError, MissingExtraError, StoreError.
     """
@@ -72,16 +74,19 @@ def run(
     corpus = load_corpus().chunks if chunks is None else chunks
     todo = [SCENARIOS[0], *(scenario for scenario in wanted if scenario != SCENARIOS[0])]
     check(store_url)  # says at once what is wrong with a store that is there
+    steps = _Steps(len(todo) + 2 if tells else 0)
     with _bar(progress) as bar:
         components = build_components(corpus, generator=generator, reranker=reranker, progress=bar)
+        steps.end(bar, f"{len(corpus):,} chunks embedded")
     with _bar(progress) as bar, Store.open(store_url) as store:
         store.put_gold(question.gold(SERVICE) for question in asked)
         with worker_process(store_url):
-            outcomes = _record(todo, components, asked, store_url, bar)
+            outcomes = _record(todo, components, asked, store_url, bar, steps)
             runs = [_Run(scenario, outcomes[scenario.name], store) for scenario in wanted]
             for each in runs:
                 each.analyze_without_gold(bar)
             finish_analysis(store, bar)
+            steps.end(bar, "all requests analyzed")
         summaries = [each.compare(asked, outcomes["healthy"]) for each in runs]
     return DemoResult(
         store_url=store_url,
@@ -124,6 +129,7 @@ def _record(
     questions: Sequence[Question],
     store_url: str,
     bar: Progress,
+    steps: _Steps,
 ) -> dict[str, list[AnsweredQuestion]]:
     ragtrace.configure(
         service=SERVICE,
@@ -147,9 +153,25 @@ def _record(
                 )
                 bar.advance(task)
             ragtrace.flush(timeout=_FLUSH_SECONDS)
+            steps.end(bar, f"{scenario.name}: {len(questions)} questions asked and recorded")
     finally:
         ragtrace.shutdown(timeout=_FLUSH_SECONDS)
     return outcomes
+
+
+class _Steps:
+    """Says of each step that ended which one it was, of how many, and its seconds; of 0 steps nothing."""
+
+    def __init__(self, number: int) -> None:
+        self._number, self._ended, self._at = number, 0, time.perf_counter()
+
+    def end(self, bar: Progress, what: str) -> None:
+        """A step has ended."""
+        now, self._ended = time.perf_counter(), self._ended + 1
+        if self._number:
+            line = f"{self._ended}/{self._number}  {what} ({now - self._at:.0f} s)"
+            bar.console.print(line, markup=False, highlight=False)
+        self._at = now
 
 
 class _Run:

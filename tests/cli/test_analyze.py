@@ -33,7 +33,7 @@ def test_limit_ends_early(cli: Cli, store_url: str) -> None:
     """`--limit 1` does one job and leaves the other waiting."""
     done = cli("analyze", "--store", store_url, "--limit", "1")
 
-    assert done.stdout.strip() == "1 job done"
+    assert done.stdout.strip() == "1 request analyzed"
     with Store.open(store_url) as store:
         assert store.queue_depth()["pending"] == 1
 
@@ -43,7 +43,7 @@ def test_says_what_other_workers_hold(cli: Cli, store_url: str) -> None:
     with Store.open(store_url) as store:
         assert len(store.claim("killed", limit=1, lease_seconds=3600)) == 1
     done = cli("analyze", "--store", store_url)
-    assert done.stdout.splitlines()[0] == "1 job done"
+    assert done.stdout.splitlines()[0] == "1 request analyzed"
     assert "1 more are held by other workers" in done.stdout
     assert json.loads(cli("analyze", "--store", store_url, "--json").stdout)["held"] == 1
 
@@ -112,10 +112,10 @@ def test_events_go_to_the_endpoint_of_the_environment(cli: Cli, store_url: str, 
             for record in scope.log_records
         ]
         received = len(receiver.requests)
-        assert cli("analyze", "--store", store_url, **endpoint).stdout.startswith("1 job done")
+        assert cli("analyze", "--store", store_url, **endpoint).stdout.startswith("1 request analyzed")
         assert len(receiver.requests) == received
 
-    assert done.stdout.startswith("1 job done"), done.stderr
+    assert done.stdout.startswith("1 request analyzed"), done.stderr
     assert set(sent) == {"gen_ai.evaluation.result"}
     assert len(sent) > 5
 

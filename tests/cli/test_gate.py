@@ -193,11 +193,11 @@ def test_outdated_analyses_are_done_again(cli: Cli, store_url: str) -> None:
     """`ragtrace analyze --redo` is what the gate tells people to run."""
     import sqlite3
 
-    assert "2 jobs done" in cli("analyze", "--store", store_url).stdout
+    assert "2 requests analyzed" in cli("analyze", "--store", store_url).stdout
     file = store_url.removeprefix("sqlite:///")
     with sqlite3.connect(file) as connection:
         for table in ("diagnosis", "job"):
             connection.execute(f"UPDATE {table} SET analyzer_version = 'coverage-0'")
-    assert "0 jobs done" in cli("analyze", "--store", store_url).stdout
-    assert "2 jobs done" in cli("analyze", "--redo", "--store", store_url).stdout
-    assert "0 jobs done" in cli("analyze", "--redo", "--store", store_url).stdout
+    assert "0 requests analyzed" in cli("analyze", "--store", store_url).stdout
+    assert "2 requests analyzed" in cli("analyze", "--redo", "--store", store_url).stdout
+    assert "0 requests analyzed" in cli("analyze", "--redo", "--store", store_url).stdout

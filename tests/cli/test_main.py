@@ -33,6 +33,13 @@ def test_help_lists_every_verb(cli: Cli) -> None:
     assert [verb for verb in VERBS if verb not in done.stdout] == []
 
 
+def test_help_has_the_verbs_in_groups(cli: Cli) -> None:
+    """Each verb stands in one of five boxes, by what somebody wants to do; none is left in a heap."""
+    said = cli("--help").stdout
+    boxes = [line.strip("╭─╮ ").partition(":")[0] for line in said.splitlines() if line.startswith("╭")]
+    assert boxes == ["Options", "Record", "Judge", "Look", "Release", "Operate"]
+
+
 @pytest.mark.parametrize("verb", [*VERBS, "align report", "db upgrade"])
 def test_every_verb_has_help(cli: Cli, verb: str) -> None:
     """Each verb explains itself."""
@@ -49,10 +56,14 @@ def test_every_verb_has_help(cli: Cli, verb: str) -> None:
         ("analyze", "ragtrace[spacy]"),
         ("align report", "ragtrace[spacy]"),
         ("jobs list", "[default: all but done]"),
+        ("demo", "the port of the pages"),
+        ("show", "suspected, not_known."),
+        ("analyze", "low_coverage=generator+query"),
+        ("analyze", "Grades go from -1 (surely not relevant) to 1"),
     ],
 )
-def test_help_keeps_what_stands_in_brackets(cli: Cli, verb: str, said: str) -> None:
-    """Defaults and extras of packages are no markup."""
+def test_help_says(cli: Cli, verb: str, said: str) -> None:
+    """Defaults and extras of packages, which are no markup; the values of an option, and an example."""
     done = cli(*verb.split(), "--help", COLUMNS="400")
     assert said in done.stdout
 

@@ -57,6 +57,12 @@ def test_the_list_goes_back_as_far_as_needed(url: str, monkeypatch: pytest.Monke
         assert len(_listed(store, Listing(), 2)) == 2
 
 
+def test_the_list_says_that_there_are_more(cli: Cli, url: str) -> None:
+    """Where the limit ended it, and only there."""
+    assert "the newest 2; there are more: --limit 10 " in cli("show", "--limit", "2", "--store", url).stdout
+    assert "there are more" not in cli("show", "--limit", "50", "--store", url).stdout
+
+
 @pytest.mark.parametrize("options", [("--stage", "packing"), ("--doubt", "broken"), ("--since", "soon")])
 def test_a_word_that_no_request_has_is_refused(cli: Cli, url: str, options: tuple[str, ...]) -> None:
     """With those that there are, in one line."""

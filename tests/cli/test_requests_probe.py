@@ -109,7 +109,7 @@ def test_processes_import_the_probe_themselves(cli: Cli, here: Path) -> None:
 def test_a_probe_that_fails_is_said_and_stops_nothing(cli: Cli, here: Path) -> None:
     """One line; the request is analyzed; `ragtrace probe` itself ends with the error."""
     done = cli("analyze", "--probe", "application:fails", *STORE)
-    assert (done.returncode, done.stdout.strip()) == (0, "1 job done")
+    assert (done.returncode, done.stdout.strip()) == (0, "1 request analyzed")
     assert done.stderr.count("no route to the index") == 1
     tried = cli("probe", "r1", "--probe", "application:fails", *STORE)
     assert (tried.returncode, tried.stderr) == (2, "ragtrace: ConnectionError: no route to the index\n")

