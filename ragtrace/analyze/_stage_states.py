@@ -11,7 +11,7 @@ Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverag
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace as replaced
 from typing import Final, TypeAlias
 
@@ -87,15 +87,15 @@ _UNCITED: Final = (
 class Case:
     """What the stages of one request are judged by.
 
-    before_answer: the signs as they are whatever the answer says, with the facets that count then; retrieved, packed,
-    answered: whether these stages were recorded; is_empty: whether no candidate was found; left_out: whether a
-    candidate is not whole in the prompt; cites: whether citations are judged; resolves: whether marks of
-    other answers of the service named chunks of their prompts; unjudged: why the claims cannot be, if so
-    (`language`, `no_evidence_text` ...); reference: of `lost`, the reference chunks that are not whole in the prompt;
-    facets: how the candidates meet each; terms: how they meet the question's key terms, which judge nothing and are
-    named where retrieval is suspected; claims: of the answer; probe: what the index said when it was
-    asked once more; usual: the scores of the service's other requests; raised: the lines of its calibration, and
-    calibration: its id; reader: the name of what reads names in questions.
+    before_answer: the signs as they are whatever the answer says, with the facets that count then; retrieved,
+    packed, answered: whether these stages were recorded; is_empty: whether no candidate was found; left_out:
+    whether a candidate is not whole in the prompt; cut: the chunks that are in it in part; cites: whether citations
+    are judged; resolves: whether marks of other answers of the service named chunks of their prompts; unjudged: why
+    the claims cannot be, if so (`language`, `no_evidence_text` ...); reference: of `lost`, the reference chunks
+    that are not whole in the prompt; facets: how the candidates meet each; terms: how they meet the question's key
+    terms, which judge nothing and are named where retrieval is suspected; claims: of the answer; probe: what the
+    index said when it was asked once more; usual: the scores of the service's other requests; raised: the lines of
+    its calibration, and calibration: its id; reader: the name of what reads names in questions.
     """
 
     signs: Signs
@@ -105,6 +105,7 @@ class Case:
     packed: bool
     answered: bool
     left_out: bool
+    cut: Set[str] = frozenset()
     cites: bool
     resolves: bool = False
     unjudged: str | None
@@ -449,7 +450,8 @@ def _term_lines(case: Case) -> list[str]:
 def _ranking_lines(case: Case) -> list[str]:
     """What speaks for something outside of the prompt: only that in which it is ahead."""
     signs, lines = case.signs, []
-    outside = f"{signs.left_chunk or 'a candidate'}, which is not whole in the prompt,"
+    where = "is cut in the prompt" if signs.left_chunk in case.cut else "is not in the prompt"
+    outside = f"{signs.left_chunk or 'a candidate'}, which {where},"
     left, packed = signs.left_match or 0.0, signs.packed_match or 0.0
     if left - packed >= _SHOWN:
         lines.append(
@@ -459,7 +461,8 @@ def _ranking_lines(case: Case) -> list[str]:
     left, packed = signs.left_facets or 0.0, 1.0 if signs.packed_facets is None else signs.packed_facets
     if left - packed >= _SHOWN:
         lines.append(
-            f"a candidate that is not whole in the prompt meets {left:.0%} of what the question requires; "
+            f"a candidate that is not in the prompt{' or cut in it' if case.cut else ''} meets {left:.0%} of what the "
+            "question requires; "
             f"the best chunk of the prompt {packed:.0%}"
         )
     if by_model := RANKING.heard(signs):

@@ -230,6 +230,7 @@ def examine(
         packed=record.packing is not None,
         answered=record.generation is not None and bool((record.generation.answer or "").strip()),
         left_out=any(prompt.leaves_out(candidate) for candidate in candidates),
+        cut={chunk.chunk_id for chunk in record.packing.chunks if chunk.truncated} if record.packing else frozenset(),
         cites=source.cites,
         resolves=service.cites is True,
         unjudged=source.unjudged,

@@ -43,7 +43,7 @@ CAUSE_COMPONENTS: Final = {  # those that a cause points at go before the stage'
     "lost_in_packing": ("packer",),
     "truncated": ("packer",),
 }
-RETURNED_BEFORE: Final = "the same version of the index has returned it before"
+RETURNED_BEFORE: Final = "the index holds it: this version returned it to another request"
 """Why a chunk that was lost in retrieval is in the index, where the store knows that."""
 SETTLED: Final = 600_000_000_000  # nanoseconds from a service's first request until all of its components have shown up
 _LOSSES: Final = {  # in the order of the path: what was lost first names the cause

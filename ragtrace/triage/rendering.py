@@ -53,6 +53,7 @@ __all__ = [
     "judge_command",
     "looked_at",
     "markdown",
+    "mean_text",
     "named",
     "pages_text",
     "percent",
@@ -387,21 +388,23 @@ def _check(number: int, check: Check, *, of_request: bool) -> Iterator[Renderabl
 
 def _values(values: Sequence[MetricChange], *, of_request: bool) -> Table:
     heads = (
-        ("metric", "objective", "request", "segment before")
+        ("metric", "objective", "request", "segment before (requests)")
         if of_request
-        else ("mean of", "objective", "now", "before")
+        else ("mean of", "objective", "now (requests)", "before (requests)")
     )
     table = plain_table(*heads)
     for value in values:
         objective = INSTRUMENTS[value.metric].objective
         missed = of_request and objective and value.now is not None and not objective.met(value.now)
-        now = Text(_mean(value.now), style="bold red" if missed else "")
-        table.add_row(value.name, value.objective or "none", now, _before(value))
+        now = _mean(value.now) if of_request else mean_text(value.now, value.now_count)
+        before = mean_text(value.before, value.before_count)
+        table.add_row(value.name, value.objective or "none", Text(now, style="bold red" if missed else ""), before)
     return table
 
 
-def _before(value: MetricChange) -> str:
-    return _mean(value.before) if value.before_count else "-"
+def mean_text(mean: float | None, count: int) -> str:
+    """A mean with the number of requests that it is of: `0.87 (56)`; a dash for none."""
+    return f"{_mean(mean)} ({count:,})" if count else "-"
 
 
 def _mean(value: float | None) -> str:
@@ -592,6 +595,14 @@ def _markdown_check(number: int, check: Check, *, of_request: bool) -> Iterator[
     if check.values and (check.state not in ("no_data", "unjudged") or of_request):
         yield ""
         yield from table(
-            ("metric", "objective", "request" if of_request else "now", "before"),
-            ((value.name, value.objective or "none", _mean(value.now), _before(value)) for value in check.values),
+            ("metric", "objective", "request" if of_request else "now (requests)", "before (requests)"),
+            (
+                (
+                    value.name,
+                    value.objective or "none",
+                    _mean(value.now) if of_request else mean_text(value.now, value.now_count),
+                    mean_text(value.before, value.before_count),
+                )
+                for value in check.values
+            ),
         )

@@ -21,6 +21,7 @@ from ragtrace.triage.rendering import (
     clock,
     counted,
     looked_at,
+    mean_text,
     plain,
     segments_summary,
     shortened,
@@ -126,12 +127,11 @@ def _moment(name: str, text: str | None) -> int | None:
 
 def _check(check: Check) -> tuple[str, str, str, tuple[str, ...]]:
     """A stage, its state, what was found, and its metrics now and before."""
-    values = (f"{one.name}: {_number(one.now)} (before {_number(one.before)})" for one in check.values)
+    values = (
+        f"{one.name}: {mean_text(one.now, one.now_count)}, before {mean_text(one.before, one.before_count)}"
+        for one in check.values
+    )
     return check.stage, STATES.get(check.state, check.state), check.finding, tuple(values)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
 
 
 def _facts(report: Report) -> list[Fact]:

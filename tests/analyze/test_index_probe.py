@@ -17,6 +17,7 @@ from rich.console import Console
 import ragtrace
 from ragtrace.analyze import examine, worker
 from ragtrace.analyze.analysis import ServiceView
+from ragtrace.analyze.diagnosis import RETURNED_BEFORE
 from ragtrace.analyze.index_probe import IndexProber, ProbeBudget
 from ragtrace.analyze.worker import WorkerSettings
 from ragtrace.engines.faiss_index import FaissProbe
@@ -260,7 +261,7 @@ def test_without_a_probe_nothing_is_called_absent_from_the_index(
             store.put_gold([Gold(service="club", question=question, chunk_ids=(needed,))])
             analysis = analyzed(url, record_lost(question, fault.probe, DEPTH), probe=_silent())
             assert analysis.diagnosis.cause == cause
-    assert "the same version of the index has returned it before" not in " ".join(analysis.diagnosis.evidence)
+    assert RETURNED_BEFORE not in " ".join(analysis.diagnosis.evidence)
 
 
 def _silent() -> CallableProbe:

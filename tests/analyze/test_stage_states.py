@@ -192,6 +192,15 @@ def test_a_refusal_beside_a_chunk_as_good_as_those_of_the_prompt_makes_ranking_s
         assert judged(level | {"declined": False})["ranking"].state == "not_known"
 
 
+@pytest.mark.parametrize(("cut", "where"), [(set(), "is not in the prompt"), ({"c9"}, "is cut in the prompt")])
+def test_what_is_left_out_is_told_from_what_is_cut(cut: set[str], where: str) -> None:
+    """A better chunk outside of the prompt is not called one that is in it in part."""
+    better = {"left_match": 0.9, "packed_match": 0.2, "left_facets": 1.0, "packed_facets": 0.2}
+    words, facets = judged(better, cut=cut)["ranking"].evidence[:2]
+    assert words.startswith(f"c9, which {where}, holds 90% of the question's words")
+    assert facets.startswith(f"a candidate that is not in the prompt{' or cut in it' * bool(cut)} meets 100%")
+
+
 def test_gold_evidence_decides_retrieval_and_ranking() -> None:
     """Lost in retrieval it is retrieval's, lost later it is ranking's, whatever the words say."""
     absent = judged(reference="oracle", lost=[LostChunk(chunk_id="g", where="retrieval")])

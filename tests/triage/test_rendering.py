@@ -51,6 +51,16 @@ def test_a_terminal_shows_what_is_to_be_done_first(fill: Fill, width: int) -> No
         assert any(line.strip() == each.command for line in lines)
 
 
+def test_a_mean_stands_with_the_number_of_its_requests(fill: Fill) -> None:
+    """In a terminal and in Markdown."""
+    report = broken(fill)
+    value = next(one for check in report.checks for one in check.values if one.now_count)
+    said = f"{value.now:.2f} ({value.now_count:,})"
+    for shown in (text(report, 120), markdown(report)):
+        assert "now (requests)" in shown
+        assert said in shown
+
+
 def test_commands_name_the_store_that_was_given(fill: Fill) -> None:
     """So that they can be pasted."""
     report = broken(fill)
