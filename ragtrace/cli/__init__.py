@@ -32,6 +32,7 @@ from ragtrace.cli import (
     label,
     monitoring,
     receive,
+    replay,
     requests,
     services,
     triage,
@@ -103,7 +104,7 @@ _VERBS: Final[dict[str, dict[str, _Verb]]] = {
         "postmortem": triage.postmortem,
     },
     "Release: a new version": {
-        "replay": gate.replay,
+        "replay": replay.replay,
         "gate": gate.app,
         "release": changes.releases,
     },
