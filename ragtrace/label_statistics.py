@@ -24,6 +24,7 @@ from ragtrace.wilson import ONE_SIDED_95, TWO_SIDED_95, effective_size, wilson
 __all__ = [
     "FEWEST_LABELS",
     "Correction",
+    "change_interval",
     "cohen_kappa",
     "correct",
     "draw_order",
@@ -39,6 +40,7 @@ _ENOUGH: Final = 50.0  # labels from which on rare ones are as good as Poisson's
 _STEPS: Final = 60  # halvings of a bisection
 
 _Floats: TypeAlias = NDArray[np.float64]
+_Bounds: TypeAlias = tuple[float, float, float]
 
 
 def inclusion_probabilities(interest: _Floats, expected: int, uniform: float) -> _Floats:
@@ -214,6 +216,17 @@ def cohen_kappa(first: Sequence[Hashable], second: Sequence[Hashable]) -> float 
         return None
     agreed = sum(a == b for a, b in zip(first, second, strict=True))
     return (agreed * size - expected) / (size * size - expected)
+
+
+def change_interval(before: _Bounds, after: _Bounds) -> tuple[float, float]:
+    """The interval of after - before of two independent rates, each given as (rate, low, high), at their confidence.
+
+    Source: Zou and Donner (2008), "Construction of confidence limits about effect measures: a general approach".
+    """
+    change = after[0] - before[0]
+    down = sqrt((after[0] - after[1]) ** 2 + (before[2] - before[0]) ** 2)
+    up = sqrt((after[2] - after[0]) ** 2 + (before[0] - before[1]) ** 2)
+    return max(-1.0, change - down), min(1.0, change + up)
 
 
 def krippendorff_alpha(units: Sequence[Sequence[Hashable]]) -> float | None:

@@ -21,9 +21,8 @@ from ragtrace.errors import InputError
 from ragtrace.gate._population import METRICS, compared, state_metrics
 from ragtrace.gate._refusals import REFUSALS, refusals, silence
 from ragtrace.gate._sizes import OTHER
-from ragtrace.gate.question_pairs import with_questions
 from ragtrace.gate.reports.content import stays_open
-from ragtrace.gate.runs import compare, load_sides, with_anchor
+from ragtrace.gate.runs import compare, load_sides, with_anchor, with_texts_and_labels
 from ragtrace.gate.selection import parse
 from ragtrace.gate.types import NOWHERE, STATES, AnchorResult, Comparison, GateReport, LabelUse, Population
 from ragtrace.registry.instruments import STAGES
@@ -138,7 +137,7 @@ def decide_with_labels(task: LabelTask, labels: Sequence[RequestLabel], store: s
     found = msgspec.structs.replace(found, labels=use, warnings=(*found.warnings, warning))
     if old.anchor is not None:
         found = _against_anchor(found, old, old.anchor, told, store)
-    return with_questions(found, store)
+    return with_texts_and_labels(found, store)
 
 
 def _against_anchor(

@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.errors import ConfigurationError, InputError
-from ragtrace.gate.question_pairs import with_questions
 from ragtrace.gate.reports.content import MOST_LEFT_OUT, share_left_out
 from ragtrace.gate.reports.sentences import headline, next_steps
-from ragtrace.gate.runs import compare, load_sides
+from ragtrace.gate.runs import compare, load_sides, with_texts_and_labels
 from ragtrace.gate.selection import parse
 from ragtrace.gate.types import GateReport, Policy, Population, SegmentMix
 from ragtrace.times import written_time
@@ -59,7 +58,7 @@ def judge_live(
     )
     selections = [parse("--baseline", beside), parse("--candidate", canary)]
     before, after = load_sides(selections, policy, store, service).populations
-    return with_questions(compare_live(before, after, policy, service=service), store)
+    return with_texts_and_labels(compare_live(before, after, policy, service=service), store)
 
 
 def compare_live(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from ragtrace.errors import ConfigurationError, InputError
+from ragtrace.errors import ConfigurationError, InputError, RagtraceError
 from ragtrace.gate._blind_spots import blind_spots
 from ragtrace.gate._breaks import find_breaks, find_changes, stage_shares, version_changes
 from ragtrace.gate._judgment import decide, first_broken, judge, questions, small_segments
@@ -22,13 +22,34 @@ from ragtrace.gate.question_pairs import with_questions
 from ragtrace.gate.reports.sentences import headline, next_steps
 from ragtrace.gate.selection import Selection, parse
 from ragtrace.gate.statistics.means import rows_of
-from ragtrace.gate.types import AnchorResult, Comparison, GateReport, Policy, Population, Rule, SideSummary
+from ragtrace.gate.types import (
+    AnchorResult,
+    Comparison,
+    GateReport,
+    LabeledChange,
+    Policy,
+    Population,
+    Rule,
+    SideSummary,
+)
+from ragtrace.label_statistics import change_interval
 from ragtrace.store import GateRun, Store
+from ragtrace.triage import CorrectedShare, corrected_shares_of
 
 if TYPE_CHECKING:
     from ragtrace.gate._selfcheck import SelfCheck
 
-__all__ = ["check_itself", "chosen_policy", "compare", "load_sides", "read_report", "run", "save", "with_anchor"]
+__all__ = [
+    "check_itself",
+    "chosen_policy",
+    "compare",
+    "load_sides",
+    "read_report",
+    "run",
+    "save",
+    "with_anchor",
+    "with_texts_and_labels",
+]
 
 
 def run(
@@ -55,7 +76,7 @@ def run(
         old = parse("--anchor", anchor, now)
         against = _compared(old, parse("--candidate", candidate, now), chosen, store, service)
         report = with_anchor(report, against, blocks=anchor_blocks)
-    return with_questions(report, store)
+    return with_texts_and_labels(report, store)
 
 
 def with_anchor(report: GateReport, against: GateReport, *, blocks: bool = False) -> GateReport:
@@ -97,6 +118,38 @@ def _compared(
     before, after = loaded.populations
     controlled = all(side.is_controlled for side in sides)
     return compare(before, after, policy, service=loaded.service, same_questions=controlled)
+
+
+def with_texts_and_labels(report: GateReport, store: str | None) -> GateReport:
+    """The report with the texts of its questions, and with the rates that people's labels give to the versions of both
+    sides, where both have them. store: the URL that selections without a source are read from."""
+    report = with_questions(report, store)
+    if report.service is None:
+        return report
+    try:
+        before, after = (_by_labels(side, report.service, store) for side in (report.baseline, report.candidate))
+    except RagtraceError as error:  # a URL without its password, of a store that is gone since
+        warning = f"people's labels cannot be read: {error}"
+        return msgspec.structs.replace(report, warnings=(*report.warnings, warning))
+    found = tuple(_labeled_change(before[stage], after[stage]) for stage in before if stage in after)
+    return msgspec.structs.replace(report, by_labels=found)
+
+
+def _by_labels(side: SideSummary, service: str, store: str | None) -> dict[str, CorrectedShare]:
+    """The corrected rates of a side that is of one set of versions, by stage; a mixture has none."""
+    selection = parse("selection", side.name)
+    url = selection.url or store
+    versions = {component: version for component, counts in side.versions.items() for version in counts}
+    is_uniform = all(list(counts.values()) == [side.requests] for counts in side.versions.values())
+    if url is None or selection.file or selection.others or not (versions and is_uniform):
+        return {}
+    with Store.open(url) as opened:
+        return corrected_shares_of(opened, service, versions)
+
+
+def _labeled_change(before: CorrectedShare, after: CorrectedShare) -> LabeledChange:
+    low, high = change_interval((before.share, before.low, before.high), (after.share, after.low, after.high))
+    return LabeledChange(stage=before.stage, baseline=before, candidate=after, low=low, high=high)
 
 
 def load_sides(selections: Sequence[Selection], policy: Policy, store: str | None, service: str | None) -> Sides:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ragtrace.gate._sameness import Trace
 from ragtrace.store.rows import Judge
+from ragtrace.triage import CorrectedShare
 from ragtrace.types import Stage, StageState
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "GateReport",
     "Kind",
     "LabelUse",
+    "LabeledChange",
     "LostEvidence",
     "Outcome",
     "Policy",
@@ -410,6 +412,17 @@ class LabelUse(_Strict, frozen=True, kw_only=True):
     labelers: tuple[str, ...]
 
 
+class LabeledChange(_Strict, frozen=True, kw_only=True):
+    """The share of live requests in which a stage (`any`: one of them) is the first that broke, corrected by people's
+    labels, of the versions of both sides; low, high: the 95 % interval of candidate - baseline."""
+
+    stage: str
+    baseline: CorrectedShare
+    candidate: CorrectedShare
+    low: float
+    high: float
+
+
 class AnchorResult(_Strict, frozen=True, kw_only=True):
     """The candidate held against a fixed anchor by the same policy. decision: what it would be with the anchor for a
     baseline; blocks: whether a loss since the anchor blocks. worse: the cells that failed, floors left out."""
@@ -432,7 +445,8 @@ class GateReport(_Strict, frozen=True, kw_only=True):
     itself (unmatched rows, small segments, mixed versions). changes: the questions that got worse in each cell that did
     not pass. questions: the same with their texts, read when the report is made or shown; the store keeps a report
     without them. anchor: what was lost since a fixed anchor, where one was given. mix: of live traffic, by which its
-    segments were standardized. labels: of people, that took the place of verdicts.
+    segments were standardized. labels: of people, that took the place of verdicts. by_labels: rates corrected by
+    people's labels, where both sides' versions have them; they decide nothing.
     """
 
     decision: Decision
@@ -458,6 +472,7 @@ class GateReport(_Strict, frozen=True, kw_only=True):
     anchor: AnchorResult | None = None
     mix: tuple[SegmentMix, ...] = ()
     labels: LabelUse | None = None
+    by_labels: tuple[LabeledChange, ...] = ()
     changes: tuple[CellChanges, ...] = ()
     questions: tuple[QuestionPair, ...] = ()
     schema_version: int = 1

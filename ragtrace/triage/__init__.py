@@ -5,7 +5,14 @@ from __future__ import annotations
 from ragtrace.triage._alerts import Alert, Payload, judge_alert, read_payload, triage_alert
 from ragtrace.triage._evidence import Window, draw, hardly_judged
 from ragtrace.triage._report import Check, CorrectedShare, PageAnswers, Report
-from ragtrace.triage._verdict_quality import calibration_words, corrected_shares, promise, share_words, stage_words
+from ragtrace.triage._verdict_quality import (
+    calibration_words,
+    corrected_shares,
+    corrected_shares_of,
+    promise,
+    share_words,
+    stage_words,
+)
 from ragtrace.triage._walk import page_answers, triage_request, triage_segment
 from ragtrace.triage.rendering import corrected_text, markdown, pages_text, render
 
@@ -19,6 +26,7 @@ __all__ = [
     "Window",
     "calibration_words",
     "corrected_shares",
+    "corrected_shares_of",
     "corrected_text",
     "draw",
     "hardly_judged",

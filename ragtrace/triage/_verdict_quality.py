@@ -6,7 +6,7 @@ has any.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ragtrace.label_statistics import FEWEST_LABELS
@@ -18,6 +18,7 @@ __all__ = [
     "active_calibration",
     "calibration_words",
     "corrected_shares",
+    "corrected_shares_of",
     "promise",
     "share_words",
     "stage_words",
@@ -86,6 +87,14 @@ def corrected_shares(store: Store, service: str, now: int) -> tuple[CorrectedSha
     known = [each for each in store.drawings(service) if each.rates and now - _FRESH <= each.until]
     last = max(known, key=lambda each: (each.until, each.drawn_at), default=None)
     return () if last is None else tuple(_share(last, each) for each in last.rates)
+
+
+def corrected_shares_of(store: Store, service: str, versions: Mapping[str, str]) -> dict[str, CorrectedShare]:
+    """The same by stage, of the live requests that carried exactly these versions: of their newest drawing with rates,
+    however long ago; empty without one, since a verdict's rate is no match for a corrected one."""
+    known = (each for each in store.drawings(service) if each.rates and each.versions == dict(versions))
+    newest = next(known, None)
+    return {} if newest is None else {each.stage: _share(newest, each) for each in newest.rates}
 
 
 def _share(drawing: Drawing, rate: CorrectedRate) -> CorrectedShare:

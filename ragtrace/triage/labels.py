@@ -49,7 +49,6 @@ __all__ = [
     "PairAgreement",
     "StageRate",
     "agreement",
-    "compared_rates",
     "draw_labels",
     "extend_drawing",
     "find_drawing",
@@ -278,19 +277,6 @@ def label_rates(store: Store, drawing: Drawing) -> DrawingRates:
     ]
     store.save_rates(drawing.drawing_id, kept)
     return DrawingRates(drawing, len(requests), len(chosen), len(said), tuple(rates))
-
-
-def compared_rates(
-    store: Store, service: str, baseline: Mapping[str, str], candidate: Mapping[str, str]
-) -> dict[str, tuple[CorrectedRate, CorrectedRate]]:
-    """The corrected rates of two sets of versions by stage, the baseline's first: those that both sides have, each of
-    its newest drawing. Empty where one side has too few labels: a verdict's rate is no match for a corrected one."""
-    known = [each for each in store.drawings(service) if each.rates]
-    sides = [
-        next(({rate.stage: rate for rate in each.rates} for each in known if each.versions == dict(versions)), {})
-        for versions in (baseline, candidate)
-    ]
-    return {stage: (rate, sides[1][stage]) for stage, rate in sides[0].items() if stage in sides[1]}
 
 
 def _mean(labels: Iterable[RequestLabel], stage: str) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +15,10 @@ import pytest
 import ragtrace.gate
 from ragtrace.errors import ConfigurationError, InputError
 from ragtrace.gate.policy import default_policy, default_rule
-from ragtrace.gate.runs import compare, read_report, run, save
+from ragtrace.gate.reports import Format, render
+from ragtrace.gate.runs import compare, read_report, run, save, with_texts_and_labels
 from ragtrace.gate.types import GateReport, Policy, Population
-from ragtrace.store import GateRun, Judge, Store
+from ragtrace.store import CorrectedRate, Drawing, GateRun, Judge, Store
 from tests.gate.populations import population
 
 COUNT = 200
@@ -193,6 +195,40 @@ def test_a_report_is_kept_and_read_again(report: GateReport, tmp_path: Path) -> 
         )
         with pytest.raises(ConfigurationError, match="gate run 'x' is not usable; give the id of one run"):
             read_report(store, "x")
+
+
+def _labeled(url: str, version: str, rate: float) -> None:
+    """A drawing of the requests of one version, of which people's labels gave a rate."""
+    with Store.open(url) as store:
+        drawing = Drawing(f"of-{version}", "shop", 0, 10**18, {"model": version}, "j1", 10**18, 0.5)
+        store.draw(drawing, [])
+        bounds = (rate - 0.04, rate + 0.04)
+        store.save_rates(drawing.drawing_id, [CorrectedRate("generation", rate, *bounds, 0.5, 120)])
+
+
+def test_rates_by_labels_stand_beside_each_other_where_both_sides_have_them(tmp_path: Path) -> None:
+    """In every form, as a change with its interval; not where one side has none, mixes versions, or is all others."""
+    url = f"sqlite:///{tmp_path}/labels.db"
+    before, after = (replace(_side(name), name=f"version:model={name}") for name in ("m1", "m2"))
+    found = compare(before, after, _policy(), service="shop")
+    _labeled(url, "m1", 0.10)
+    assert with_texts_and_labels(found, url).by_labels == ()
+    _labeled(url, "m2", 0.30)
+    told = with_texts_and_labels(found, url)
+    (change,) = told.by_labels
+    assert (change.stage, change.baseline.share, change.candidate.share) == ("generation", 0.10, 0.30)
+    assert (change.low, change.high) == pytest.approx((0.2 - 0.04 * 2**0.5, 0.2 + 0.04 * 2**0.5))
+    assert (told.decision, told.headline) == (found.decision, found.headline)
+    forms: tuple[Format, ...] = ("text", "markdown", "html")
+    for form in forms:
+        text = " ".join(render(told, form).split())
+        assert "By people" in text
+        assert "change +20.0 points (+14.3 to +25.7)" in text
+    assert json.loads(render(told, "json"))["by_labels"][0]["stage"] == "generation"
+    mixed = replace(before, versions={"model": {"m1": 199, "m2": 1}})
+    others = replace(before, name="other:model=m2")
+    for side in (mixed, others):
+        assert with_texts_and_labels(compare(side, after, _policy(), service="shop"), url).by_labels == ()
 
 
 def test_selections_are_named_in_errors(tmp_path: Path) -> None:

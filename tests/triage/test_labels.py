@@ -12,13 +12,12 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.store import CorrectedRate, RequestLabel, Store
+from ragtrace.store import RequestLabel, Store
 from ragtrace.store.tables import request
-from ragtrace.triage import Window, corrected_text, markdown, triage_segment
+from ragtrace.triage import Window, corrected_shares_of, corrected_text, markdown, triage_segment
 from ragtrace.triage.labels import (
     CANNOT_TELL,
     agreement,
-    compared_rates,
     draw_labels,
     extend_drawing,
     find_drawing,
@@ -323,8 +322,8 @@ def test_a_file_that_cannot_be_used_names_the_line(text: str, message: str) -> N
         read_labels(text)
 
 
-def test_corrected_rates_stand_in_a_report_and_beside_each_other_where_both_sides_have_them(labeled: Store) -> None:
-    """A report has those of the last window with labels; two sets of versions are compared where both have labels."""
+def test_corrected_rates_stand_in_a_report(labeled: Store) -> None:
+    """A report has those of the last window with labels; a set of versions has its own, once they are computed."""
     drawing = draw_labels(labeled, "shop", WINDOW, 300)
     labeled.put_labels(label(each.request_id) for each in labeled.drawn_requests(drawing.drawing_id))
     assert triage_segment(labeled, "shop", None, WINDOW).corrected == ()
@@ -337,9 +336,7 @@ def test_corrected_rates_stand_in_a_report_and_beside_each_other_where_both_side
     assert f"retrieval {rate.rate:.1%} (" in corrected_text(found["retrieval"])
     later = Window.of(WINDOW.until + 31 * 86_400 * SECOND - 1, WINDOW.until + 31 * 86_400 * SECOND)
     assert triage_segment(labeled, "shop", None, later).corrected == ()
-    assert compared_rates(labeled, "shop", {"model": "m-1"}, {"model": "m-2"}) == {}
-    other = draw_labels(labeled, "shop", WINDOW, 40, versions={"model": "m-2"})
-    labeled.save_rates(other.drawing_id, [CorrectedRate("retrieval", 0.3, 0.2, 0.4, 0.1, 120)])
-    both = compared_rates(labeled, "shop", {"model": "m-1"}, {"model": "m-2"})
-    assert [each.rate for each in both["retrieval"]] == [rate.rate, 0.3]
-    assert both.keys() == {"retrieval"}
+    own = corrected_shares_of(labeled, "shop", {"model": "m-1"})
+    assert (own["retrieval"].share, own.keys()) == (rate.rate, found.keys())
+    draw_labels(labeled, "shop", WINDOW, 40, versions={"model": "m-2"})
+    assert corrected_shares_of(labeled, "shop", {"model": "m-2"}) == {}

@@ -11,7 +11,18 @@ from ragtrace.export.charts import ticks
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import RESULTS, Result, Section, floor_of, place, result, sections, worst
 from ragtrace.gate.reports.questions import StageQuestion, as_html, stage_questions
-from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
+from ragtrace.gate.reports.sentences import (
+    LABELED,
+    cause,
+    confidence,
+    consequences,
+    facts,
+    flips,
+    headline,
+    labeled_changes,
+    next_steps,
+    remarks,
+)
 from ragtrace.gate.types import Break, Cell, GateReport
 from ragtrace.html_page import Html, asset, join, standalone, tag
 from ragtrace.triage.rendering import percent, plain, show_command
@@ -69,6 +80,8 @@ def _advice(report: GateReport) -> Html:
     parts = [tag("section", tag("h2", "What to do next"), tag("ol", *(tag("li", step) for step in next_steps(report))))]
     if found := remarks(report):
         parts.append(tag("section", tag("h2", "Mind"), tag("ul", *(tag("li", remark) for remark in found))))
+    if labeled := labeled_changes(report):
+        parts.append(tag("section", tag("h2", LABELED), tag("ul", *(tag("li", line) for line in labeled))))
     return join(*parts)
 
 

@@ -7,7 +7,18 @@ from collections.abc import Iterator
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import RESULTS, Section, floor_of, hidden, place, result, sections
 from ragtrace.gate.reports.questions import as_markdown, stage_questions
-from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
+from ragtrace.gate.reports.sentences import (
+    LABELED,
+    cause,
+    confidence,
+    consequences,
+    facts,
+    flips,
+    headline,
+    labeled_changes,
+    next_steps,
+    remarks,
+)
 from ragtrace.gate.types import Break, Cell, GateReport
 from ragtrace.triage.rendering import code, escaped, plain, show_command, table
 
@@ -45,6 +56,8 @@ def _lines(report: GateReport) -> Iterator[str]:
         yield from ("", f"{escaped(line)}.")
     for stage, questions in stage_questions(report).items():
         yield from ("", f"## Questions that got worse: {stage}", *as_markdown(questions[:_QUESTIONS]))
+    if labeled := labeled_changes(report):
+        yield from ("", f"## {LABELED}", "", *(f"- {escaped(line)}" for line in labeled))
     yield from ("", "## Metrics", "", *_metrics(stages, report))
 
 

@@ -21,10 +21,12 @@ from ragtrace.gate.reports.content import (
     place,
     stays_open,
 )
-from ragtrace.gate.types import Break, Cell, GateReport, SideSummary, StageShares, VersionChange
+from ragtrace.gate.types import Break, Cell, GateReport, LabeledChange, SideSummary, StageShares, VersionChange
+from ragtrace.triage import CorrectedShare
 from ragtrace.triage.rendering import clock, percent, plain, written
 
 __all__ = [
+    "LABELED",
     "anchor_sentence",
     "cause",
     "cell_sentence",
@@ -33,9 +35,13 @@ __all__ = [
     "facts",
     "flips",
     "headline",
+    "labeled_changes",
     "next_steps",
     "remarks",
 ]
+
+LABELED: Final = "By people's labels"
+"""The title of the rates that people's labels give."""
 
 _NAMED: Final = 3
 _HELP: Final = {  # what lets more requests be judged
@@ -466,6 +472,31 @@ def _compared(report: GateReport) -> str:
     if not report.paired:
         return "as independent samples"
     return f"the same {report.pairs or 0:,} questions on both sides"
+
+
+def labeled_changes(report: GateReport) -> tuple[str, ...]:
+    """What broke first in how many live requests of both sides' versions, corrected by people's labels; nothing where a
+    side has no such rates."""
+    if not report.by_labels:
+        return ()
+    untils = [clock(side.until) for side in (report.by_labels[0].baseline, report.by_labels[0].candidate)]
+    head = (
+        "share of live requests with these versions in which a stage is the first that broke, corrected by labels "
+        f"(95 % intervals; up to {untils[0]} and {untils[1]}); the decision does not rest on it"
+    )
+    return head, *map(_labeled_change, report.by_labels)
+
+
+def _labeled_change(change: LabeledChange) -> str:
+    sides = " → ".join(_labeled_side(side) for side in (change.baseline, change.candidate))
+    points = [100 * value for value in (change.candidate.share - change.baseline.share, change.low, change.high)]
+    middle, low, high = (f"{value:+.1f}".replace("-", "−") for value in points)
+    name = "any stage" if change.stage == "any" else change.stage
+    return f"{name}: {sides}; change {middle} points ({low} to {high})"
+
+
+def _labeled_side(share: CorrectedShare) -> str:
+    return f"{share.share:.1%} ({share.low:.1%} to {share.high:.1%}, {share.labels:,} labels)"
 
 
 def remarks(report: GateReport) -> tuple[str, ...]:

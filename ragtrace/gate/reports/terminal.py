@@ -16,7 +16,18 @@ from ragtrace.gate._population import METRICS
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import RESULTS, Section, floor_of, hidden, place, result, sections
 from ragtrace.gate.reports.questions import as_text, stage_questions
-from ragtrace.gate.reports.sentences import cause, confidence, consequences, facts, flips, headline, next_steps, remarks
+from ragtrace.gate.reports.sentences import (
+    LABELED,
+    cause,
+    confidence,
+    consequences,
+    facts,
+    flips,
+    headline,
+    labeled_changes,
+    next_steps,
+    remarks,
+)
 from ragtrace.gate.types import Break, Cell, GateReport
 from ragtrace.triage.rendering import percent, plain, show_command
 
@@ -45,7 +56,8 @@ def render_report(report: GateReport, *, every: bool = False, store: str | None 
     for stage, questions in stage_questions(report).items():
         parts += [Text(), Text(f"questions that got worse: {stage}", style="bold")]
         parts += as_text(questions if every else questions[:_QUESTIONS])
-    for title, lines in (("Mind", remarks(report)), ("Next", next_steps(report))):
+    ends = ((LABELED, labeled_changes(report)), ("Mind", remarks(report)), ("Next", next_steps(report)))
+    for title, lines in ends:
         if lines:
             parts += [Text(), Text(title, style="bold"), *(_item(line) for line in lines)]
     return Group(*parts)
