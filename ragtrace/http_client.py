@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, unquote
 
 from ragtrace.errors import ConfigurationError, MissingExtraError
@@ -57,7 +57,8 @@ class HttpClient:
             sending a little is listened to.
         connections: how many stay open for further requests.
         is_proxied: whether the environment's proxies are used (HTTPS_PROXY, NO_PROXY).
-        is_redirected: whether redirects are followed. To another server no authorization goes along.
+        is_redirected: whether redirects are followed: on the same server, and from http to https of the same host. One
+            that leads elsewhere is no answer: whoever answers could make the client ask servers of its own network.
 
     Raises: MissingExtraError; ConfigurationError for proxies of the environment that cannot be used.
     """
@@ -93,6 +94,7 @@ class HttpClient:
                 verify=ssl.create_default_context(),
                 trust_env=is_proxied,
                 follow_redirects=is_redirected,
+                event_hooks={"response": [_refuse_elsewhere] if is_redirected else []},
             )
         except (ImportError, ValueError, httpx2.InvalidURL) as error:  # it reads the proxies of the environment
             raise ConfigurationError(
@@ -125,6 +127,20 @@ class HttpClient:
     def close(self) -> None:
         """Close the connections, for good."""
         self._client.close()
+
+
+def _refuse_elsewhere(response: Any) -> None:
+    """Raises: NoAnswer for a redirect to another server, or from https to http."""
+    if not response.has_redirect_location:
+        return
+    asked, target = response.url, response.url.join(response.headers["Location"])
+    is_same = (target.scheme, target.port) == (asked.scheme, asked.port)
+    is_safer = (asked.scheme, target.scheme) == ("http", "https")
+    if target.host != asked.host or not (is_same or is_safer):
+        raise NoAnswer(
+            f"it leads to {target.scheme}://{target.netloc.decode('ascii')}, another server: give the address that "
+            "answers"
+        )
 
 
 def retry_after(value: str | None) -> float | None:

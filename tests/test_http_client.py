@@ -121,13 +121,51 @@ def test_redirects_are_left_alone(server: Server) -> None:
     assert [path for _, path, _ in server.heard] == ["/away"]
 
 
-def test_no_authorization_follows_a_redirect_to_another_server(server: Server) -> None:
-    """Where redirects are followed, the other server is asked without it."""
+def test_redirects_are_followed_on_one_server(server: Server) -> None:
+    """Where it is said: with the authorization, by a path as well."""
+    server.elsewhere = "/other"
+    asking = client(server, "me:p@", is_redirected=True)
+    assert asking.request("GET", f"{server.url}/away").status == 200
+    assert [path for _, path, _ in server.heard] == ["/away", "/other"]
+
+
+def test_no_redirect_leads_to_another_server(server: Server) -> None:
+    """Neither to another host nor to another port: that one is not asked, and the message shows no secret."""
     with serving() as other:
-        server.elsewhere = f"http://localhost:{other.server_port}/other"
         asking = client(server, f"me:{SECRET}@", is_redirected=True)
-        assert asking.request("GET", f"{server.url}/away").status == 200
-        assert other.heard == [("GET", "/other", None)]
+        for host in ("localhost", "127.0.0.1"):
+            server.elsewhere = f"http://{host}:{other.server_port}/other"
+            with pytest.raises(NoAnswer, match=f"leads to http://{host}:{other.server_port}, another server") as told:
+                asking.request("GET", f"{server.url}/away")
+            assert SECRET not in str(told.value)
+        assert other.heard == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "target", "is_followed"),
+    [
+        ("http://wiki.example/api", "https://wiki.example/api", True),
+        ("https://wiki.example/api", "http://wiki.example/api", False),
+        ("https://wiki.example/api", "https://wiki.example.evil.example/api", False),
+        ("https://wiki.example/api", "//WIKI.example/w", True),
+        ("https://wiki.example/api", "https://me@other.example/", False),
+    ],
+)
+def test_a_redirect_may_only_become_safer(asked: str, target: str, is_followed: bool) -> None:
+    """From http to https of the same host, never back."""
+    import httpx2
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(302, headers={"Location": target}) if str(request.url) == asked else httpx2.Response(200)
+
+    transport = httpx2.MockTransport(answer)
+    hooks = {"response": [http_client._refuse_elsewhere]}
+    with httpx2.Client(transport=transport, follow_redirects=True, event_hooks=hooks) as asking:
+        if is_followed:
+            assert asking.get(asked).status_code == 200
+        else:
+            with pytest.raises(NoAnswer, match="another server"):
+                asking.get(asked)
 
 
 def test_an_answer_is_read_up_to_a_bound(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ class MediaWiki:
     """An encyclopedia by the address of its API, such as `https://en.wikipedia.org/w/api.php`; for many threads.
 
     Args:
-        url: of the API. Redirects of the server are followed.
+        url: of the API. Redirects are followed on the same host, not to another one, nor from https to http.
         seconds: that the server may be silent for.
         attempts: at one call, where the server is silent, is overloaded or asks to wait (429 and 503).
         longest_pause: seconds; a server that asks in Retry-After to be left alone for longer is not asked again.
