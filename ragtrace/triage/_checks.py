@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import erfc, sqrt
 from typing import Final
 
 from ragtrace.alerts.settings import Suspicion, read_settings
@@ -39,7 +38,7 @@ from ragtrace.triage._report import (
     Unjudged,
     UnjudgedState,
 )
-from ragtrace.triage._statistics import Episode, find_episode, growth, has_risen, share_of
+from ragtrace.triage._statistics import Episode, chance_of_growth, find_episode, growth, has_risen, share_of
 from ragtrace.triage.rendering import UNJUDGED, clock, counted, percent, plain, written
 from ragtrace.types import Stage, replace
 
@@ -399,8 +398,7 @@ def chance_of_rise(doubt: Unjudged) -> float:
     if not doubt.has_risen:
         return 1.0
     now, before = ([(at < one.count, 1.0) for at in range(one.of)] for one in (doubt.now, doubt.before))
-    grown, error = growth(now, before)
-    return erfc(grown / error / sqrt(2)) / 2
+    return chance_of_growth(now, before)
 
 
 def _first_broken(evidence: JudgedSample, stages: Sequence[Stage]) -> Stage | None:

@@ -10,16 +10,18 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ragtrace.analyze.retrieval_grading import told_right
 from ragtrace.grading import GradedRequest, confidently_wrong
+from ragtrace.multiplicity import holm
 from ragtrace.store import Release, Store
 from ragtrace.triage._evidence import JudgedRequest, JudgedSample
 from ragtrace.triage._releases import rollouts
-from ragtrace.triage._statistics import Weighed, growth, has_risen, share_of
+from ragtrace.triage._statistics import NEAR, Weighed, chance_of_growth, has_risen, likelihood_gain, share_of
 from ragtrace.triage.rendering import percent
 from ragtrace.types import Grading
 
 __all__ = ["graded_sentences"]
 
 _READ: Final = 600  # requests whose analyses are read: shares to four points
+_LEVEL: Final = 0.05  # the chance that any of the releases looked at is named where grades did not change
 
 
 class _Graded(NamedTuple):
@@ -52,26 +54,43 @@ def _weighed(graded: Iterable[_Graded]) -> Weighed:
 
 
 def _incorrect(graded: _Requests, releases: Sequence[Release], evidence: JudgedSample) -> str:
-    """The rise since the release at which it is largest; else since the window began."""
+    """The rise since the release that explains it best, and all that explain it as well; where none does, the rise
+    since the window began."""
     seen = [each for each in releases if evidence.window.before <= each.at < evidence.window.until]
+    chances = holm([_chance(*_parted(graded, each.at)) for each in seen])
     risen = [
-        (clear, f"{shares} since {each.component}={each.version}")
-        for each in seen
-        for clear, shares in _rise(graded, each.at)
+        (*rise, f"{each.component}={each.version}")
+        for each, chance in zip(seen, chances, strict=True)
+        if chance <= _LEVEL and (rise := _rise(*_parted(graded, each.at))) is not None
     ]
-    return max(risen or _rise(graded, evidence.window.since), default=(0.0, ""))[1]
+    if not risen:
+        since = _rise(*_parted(graded, evidence.window.since))
+        return since[1] if since else ""
+    most, shares, _ = max(risen)
+    names = [name for gain, _, name in risen if gain >= most - NEAR]
+    if len(names) == 1:
+        return f"{shares} since {names[0]}"
+    return f"{shares} since one of {', '.join(names)}, which fit alike"
 
 
-def _rise(graded: _Requests, at: int) -> list[tuple[float, str]]:
-    """How many standard errors more are graded INCORRECT from then on, with both shares; nothing if not clearly so."""
-    now, before = (
-        _weighed(each for each in graded if (each.request.row.started_at >= at) is later) for later in (True, False)
+def _parted(graded: _Requests, at: int) -> tuple[Weighed, Weighed]:
+    """The requests from then on, and those before."""
+    later, earlier = (
+        [each for each in graded if (each.request.row.started_at >= at) is is_later] for is_later in (True, False)
     )
+    return _weighed(later), _weighed(earlier)
+
+
+def _chance(now: Weighed, before: Weighed) -> float:
+    return chance_of_growth(now, before) if now and before else 1.0
+
+
+def _rise(now: Weighed, before: Weighed) -> tuple[float, str] | None:
+    """The log-likelihood that a rise gains, with both shares; None if no more are clearly graded INCORRECT."""
     if not has_risen(now, before):
-        return []
-    grown, error = growth(now, before)
+        return None
     was, share = percent(share_of(before).share), percent(share_of(now).share)
-    return [(grown / error if error else 0.0, f"retrieval was graded INCORRECT in {share} (before in {was})")]
+    return likelihood_gain(now, before), f"retrieval was graded INCORRECT in {share} (before in {was})"
 
 
 def _wrong(graded: _Requests, evidence: JudgedSample) -> str:

@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from math import log, sqrt
+from math import erfc, log, sqrt
 from typing import Final, TypeAlias
 
 from ragtrace.triage._report import Tally
 from ragtrace.wilson import ONE_SIDED_95, share_and_size, wilson
 
-__all__ = ["Episode", "Weighed", "find_episode", "growth", "has_risen", "share_of"]
+__all__ = [
+    "NEAR",
+    "Episode",
+    "Weighed",
+    "chance_of_growth",
+    "find_episode",
+    "growth",
+    "has_risen",
+    "likelihood_gain",
+    "share_of",
+]
 
 Weighed: TypeAlias = Sequence[tuple[bool, float]]
 """Of each request whether it counts, and its weight: the inverse of the probability with which it was kept."""
@@ -20,7 +30,7 @@ _ENOUGH: Final = 20  # requests on both sides, below which no share is said to h
 _CLEARLY: Final = 3.0  # standard errors of the difference of two shares
 _GROWTH: Final = 0.05  # by which a share must have grown to be worth a word
 _BLOCKS: Final = 80  # places at which a search looks before it looks closely
-_NEAR: Final = 2.0  # log-likelihood within which another place of the change is as good
+NEAR: Final = 2.0  # log-likelihood within which another place of the change is as good
 _ROUNDING: Final = 1e-9
 
 
@@ -53,6 +63,20 @@ def growth(now: Weighed, before: Weighed) -> tuple[float, float]:
     (share, size), (earlier, earlier_size) = share_and_size(now), share_and_size(before)
     pooled = (share * size + earlier * earlier_size) / (size + earlier_size)
     return share - earlier, sqrt(pooled * (1 - pooled) * (1 / size + 1 / earlier_size))
+
+
+def chance_of_growth(now: Weighed, before: Weighed) -> float:
+    """The chance that a share grows so much where nothing changed, one-sided."""
+    grown, error = growth(now, before)
+    return erfc(grown / error / sqrt(2)) / 2 if error else 1.0
+
+
+def likelihood_gain(now: Weighed, before: Weighed) -> float:
+    """The log-likelihood that two shares gain over one; of two places that part the same requests, those within
+    `NEAR` of each other explain a change alike."""
+    sides = [(share * size, size) for share, size in (share_and_size(now), share_and_size(before))]
+    whole = _likelihood(sum(bad for bad, _ in sides), sum(size for _, size in sides))
+    return sum(_likelihood(bad, size) for bad, size in sides) - whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +121,11 @@ def find_episode(bad: Sequence[bool], weights: Sequence[float] | None = None) ->
     best = gains.of(start, end)
     if best < _threshold(count):
         return None
-    if gains.of(start, count) >= best - _NEAR:
+    if gains.of(start, count) >= best - NEAR:
         end = count
         best = gains.of(start, end)
-    starts = [one for one in range(end) if gains.of(one, end) >= best - _NEAR]
-    ends = [two for two in range(start + 1, count + 1) if gains.of(start, two) >= best - _NEAR]
+    starts = [one for one in range(end) if gains.of(one, end) >= best - NEAR]
+    ends = [two for two in range(start + 1, count + 1) if gains.of(start, two) >= best - NEAR]
     return Episode(start, end, min(starts), max(starts), min(ends), max(ends))
 
 
