@@ -17,7 +17,7 @@ from ragtrace.engines.tokens import Baseline, Token
 from ragtrace.explanations import RetrieverAttribution, TokenWeights
 from ragtrace.types import RequestRecord
 
-__all__ = ["RetrieverEngine", "explain_retrieval"]
+__all__ = ["Gradients", "RetrieverEngine", "Side", "explain_retrieval", "retrieved_documents"]
 
 
 Side: TypeAlias = Literal["query", "document"]
@@ -77,7 +77,7 @@ def explain_retrieval(
     queries = retrieval_queries(record)
     if not queries[0].strip():
         raise Unexplained("the query's text was not kept; capture_content='full' keeps it")
-    documents = _documents(record, ranking)[:most]
+    documents = retrieved_documents(record, ranking)[:most]
     if not documents:
         raise Unexplained("no document with a text that was kept")
     by_query: defaultdict[int, dict[str, str]] = defaultdict(dict)
@@ -107,8 +107,8 @@ def _attributions(
         yield _stored(chunk_id, place, float(scores[place]), query, sides, engine, baseline)
 
 
-def _documents(record: RequestRecord, ranking: Sequence[str]) -> list[tuple[str, str]]:
-    """Ids and texts: a candidate's own text, else what stands in the prompt."""
+def retrieved_documents(record: RequestRecord, ranking: Sequence[str]) -> list[tuple[str, str]]:
+    """Ids and texts, those of `ranking` first: a candidate's own text, else what stands in the prompt."""
     candidates = {candidate.chunk_id: candidate.text for candidate in record.candidates}
     chunks = record.packing.chunks if record.packing is not None else ()
     packed = {chunk.chunk_id: chunk.text for chunk in chunks}

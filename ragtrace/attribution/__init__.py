@@ -3,7 +3,14 @@
 Everything here is arithmetic on functions that somebody else provides; no model is needed.
 """
 
-from ragtrace.attribution._faithfulness import Curves, Estimate, aipc, aipc_difference, perturbation_curves
+from ragtrace.attribution._faithfulness import (
+    Curves,
+    Estimate,
+    aipc,
+    aipc_difference,
+    area_between,
+    perturbation_curves,
+)
 from ragtrace.attribution._owen import OwenValues, PartitionTree, balanced_tree, owen_values
 from ragtrace.attribution._surrogate import SparseSurrogate, sparse_surrogate
 from ragtrace.attribution.game import CoalitionLog, Game
@@ -37,6 +44,7 @@ __all__ = [
     "WeightedSpan",
     "aipc",
     "aipc_difference",
+    "area_between",
     "balanced_tree",
     "default_budget",
     "gradient",

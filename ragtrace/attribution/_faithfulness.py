@@ -28,6 +28,24 @@ class Curves:
     morf: Floats
     lerf: Floats
 
+    def normalized(self) -> Curves:
+        """Both min-max normalized together, in [0, 1]; zeros where they vary by rounding alone (1e-6).
+
+        Raises: AttributionError for curves of different lengths, or values that are not finite.
+        """
+        morf, lerf = (real_array(curve, "a curve", AttributionError) for curve in (self.morf, self.lerf))
+        if morf.ndim != 1 or morf.shape != lerf.shape or len(morf) < 2:
+            raise AttributionError(
+                f"curves of shapes {morf.shape} and {lerf.shape}; give two of one length, at least 2"
+            )
+        both = np.concatenate([morf, lerf])
+        if not np.isfinite(both).all():
+            raise AttributionError("a curve holds a value that is not finite; check what the game returned")
+        spread = float(np.ptp(both))
+        if spread <= _ROUNDING * float(np.abs(both).max()):
+            return Curves(np.zeros(len(morf)), np.zeros(len(morf)))
+        return Curves((morf - both.min()) / spread, (lerf - both.min()) / spread)
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -39,11 +57,12 @@ class Estimate:
     per_sample: Floats
 
 
-def perturbation_curves(game: Game, attribution: ArrayLike) -> Curves:
+def perturbation_curves(game: Game, attribution: ArrayLike, *, steps: int | None = None) -> Curves:
     """MoRF and LeRF of one sample: players leave by descending and by ascending `attribution` `(k,)`.
 
     game: `(n, k)` coalitions to `(n, m)` values, which are summed over the m tokens. Equal attributions leave in the
-    same order in both curves, so that an attribution without information has no area between them.
+    same order in both curves, so that an attribution without information has no area between them. steps: of more than
+    so many players several leave at once, in so many steps that are as equal as can be; the curves are `(steps + 1,)`.
 
     Raises: AttributionError for attributions or values that are not finite, or no player at all.
     """
@@ -51,14 +70,15 @@ def perturbation_curves(game: Game, attribution: ArrayLike) -> Curves:
     if scores.ndim != 1 or scores.size == 0 or not np.isfinite(scores).all():
         raise AttributionError(f"attribution of shape {scores.shape}; give one finite number for each of k players")
     k = len(scores)
+    removed = np.arange(k + 1) if steps is None or k <= steps else np.rint(np.linspace(0, k, steps + 1)).astype(int)
     orders = [np.argsort(-scores, kind="stable"), np.argsort(scores, kind="stable")]
-    coalitions = np.concatenate([np.argsort(order)[None, :] >= np.arange(k + 1)[:, None] for order in orders])
+    coalitions = np.concatenate([np.argsort(order)[None, :] >= removed[:, None] for order in orders])
     distinct, back = np.unique(coalitions, axis=0, return_inverse=True)
     values = real_array(game(distinct), "what the game returns", AttributionError)
     if values.ndim != 2 or len(values) != len(distinct) or not np.isfinite(values).all():
         raise AttributionError(f"the game returned {values.shape} for {len(distinct)} coalitions; give finite (n, m)")
     curve = values.sum(axis=1)[back.reshape(-1)]
-    return Curves(curve[: k + 1], curve[k + 1 :])
+    return Curves(curve[: len(removed)], curve[len(removed) :])
 
 
 def area_between(curves: Curves) -> float:
@@ -68,17 +88,9 @@ def area_between(curves: Curves) -> float:
 
     Raises: AttributionError for curves of different lengths, or values that are not finite.
     """
-    morf, lerf = (real_array(curve, "a curve", AttributionError) for curve in (curves.morf, curves.lerf))
-    if morf.ndim != 1 or morf.shape != lerf.shape or len(morf) < 2:
-        raise AttributionError(f"curves of shapes {morf.shape} and {lerf.shape}; give two of one length, at least 2")
-    both = np.concatenate([morf, lerf])
-    if not np.isfinite(both).all():
-        raise AttributionError("a curve holds a value that is not finite; check what the game returned")
-    spread = float(np.ptp(both))
-    if spread <= _ROUNDING * float(np.abs(both).max()):
-        return 0.0
-    gap = lerf - morf
-    return float((gap[1:] + gap[:-1]).mean() / 2 / spread)
+    between = curves.normalized()
+    gap = between.lerf - between.morf
+    return float((gap[1:] + gap[:-1]).mean() / 2)
 
 
 def aipc(samples: Sequence[Curves], *, seed: int = 0) -> Estimate:

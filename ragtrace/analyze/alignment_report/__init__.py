@@ -1,8 +1,16 @@
 """The paper's analyses over a store: failure rates, WARG, its stability, and the words that retrieval goes by."""
 
-from ragtrace.analyze.alignment_report._rates import AgainstChance, Group, GroupRates, PlaceShares, Sweep, WeightedMean
+from ragtrace.analyze.alignment_report._rates import (
+    AgainstChance,
+    Group,
+    GroupRates,
+    PlaceShares,
+    Sweep,
+    WeightedMean,
+    estimated,
+)
 from ragtrace.analyze.alignment_report._report import AlignmentReport, Basis, alignment_report
-from ragtrace.analyze.alignment_report._rescoring import CONDITIONS, under_condition
+from ragtrace.analyze.alignment_report._rescoring import CONDITIONS, Skipped, sampled_records, under_condition
 from ragtrace.analyze.alignment_report._stability import StabilityCurve, StabilityPoint
 from ragtrace.analyze.alignment_report._words import MassShare, Overlap
 
@@ -16,10 +24,13 @@ __all__ = [
     "MassShare",
     "Overlap",
     "PlaceShares",
+    "Skipped",
     "StabilityCurve",
     "StabilityPoint",
     "Sweep",
     "WeightedMean",
     "alignment_report",
+    "estimated",
+    "sampled_records",
     "under_condition",
 ]

@@ -370,3 +370,26 @@ def test_a_real_encoder(cli: Cli, plain_url: str) -> None:
     assert "«theft»" in done.stdout
     assert "Integrated Gradients" in done.stdout
     assert "generator" not in done.stderr
+
+
+def test_faithfulness_of_methods_over_requests(run: Run, plain_url: str) -> None:
+    """Without an id of all requests, with the models that are given; estimators, and the rest of a table, by name."""
+    given = ("--store", plain_url, "--generator", "M", "--retriever", "R", "--compare", "gp,pmcshap")
+    result = CliRunner().invoke(app, ["explain", "--faithfulness", *given], env={"COLUMNS": "120"})
+    assert result.exit_code == 0, result.exception
+    assert "documents removed, by additive" in result.stdout
+    assert "AIPC less that of gp" in result.stdout
+    assert "query tokens removed, by linear" in result.stdout
+
+    found = _json(run("--faithfulness", *given, "--json"))
+    named = [row["method"] for row in found["methods"] if row["removed"] == "documents"]
+    assert named == ["gp", "pmcshap", "leave_one_out", "exact"]
+    assert all(row["aipc"]["mean"] > 0.3 for row in found["methods"] if row["removed"] == "documents")
+    assert found["skipped"] == {}
+
+
+def test_faithfulness_needs_a_model_and_everything_else_a_request(plain_url: str) -> None:
+    """One line says which option is missing."""
+    for arguments, said in ((["--faithfulness"], "give --generator, --retriever or both"), ([], "no request is named")):
+        result = CliRunner().invoke(app, ["explain", "--store", plain_url, *arguments])
+        assert said in str(result.exception)
