@@ -20,6 +20,7 @@ from bench.verdicts.pipeline import SERVICES, Natural, Service, index_of, path_o
 from bench.verdicts.recording import SERVICE, answer_text, record_of
 from ragtrace.analyze import ServiceView, examine
 from ragtrace.analyze._doubt_model import USUAL, features_of, log_odds_of, usable
+from ragtrace.analyze._stage_states import proofs
 from ragtrace.analyze._verification import judge_batch, judge_relevance
 from ragtrace.coverage import Background, JudgedAnswer
 from ragtrace.coverage.verifier import JudgedRelevance, Verifier
@@ -63,7 +64,8 @@ class Finding:
 class Result:
     """One request: how it was made, which stage it breaks first (None: none), and what the verdict says.
 
-    injector: `sound` and `natural` are requests that no injector touched.
+    injector: `sound` and `natural` are requests that no injector touched; margins: by how much each rule lies above its
+    line of proof, where all else that it needs is there.
     """
 
     domain: str
@@ -88,6 +90,7 @@ class Result:
     scores: dict[str, float] = field(default_factory=dict)
     features: dict[str, float] = field(default_factory=dict)
     usable: tuple[str, ...] = ()
+    margins: dict[str, float] = field(default_factory=dict)
 
     @property
     def sort(self) -> str:
@@ -245,6 +248,7 @@ def _result(
         scores={score.metric: round(score.value, 4) for score in analysis.scores if score.value is not None},
         features=features_of(case.signs),
         usable=usable(case.signs),
+        margins=proofs(case),
     )
 
 

@@ -369,7 +369,7 @@ def _chosen(pool: Sequence[_Sentence], weights: dict[str, float], limit: int) ->
 
 
 def _gain(said: frozenset[str], weights: dict[str, float], covered: set[str]) -> float:
-    return sum(weights[term] * (_AGAIN if term in covered else 1.0) for term in said & weights.keys())
+    return math.fsum(weights[term] * (_AGAIN if term in covered else 1.0) for term in said & weights.keys())
 
 
 @lru_cache(maxsize=2048)

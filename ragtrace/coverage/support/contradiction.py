@@ -11,6 +11,7 @@ the same word ("A acquired B"), both active or both passive.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -132,7 +133,8 @@ def containment(statement: Statement, words: frozenset[str], rarities: Rarities)
     """The share of the claim's words that `words` holds, weighed by rarity, in [0, 1]; 1 for a claim without words."""
     if not rarities.total:
         return 1.0
-    return min(1.0, sum(map(rarities.weights.__getitem__, statement.words & words)) / rarities.total)
+    shared = math.fsum(map(rarities.weights.__getitem__, statement.words & words))  # the same in every order
+    return min(1.0, shared / rarities.total)
 
 
 def compare(
@@ -403,7 +405,7 @@ def _is_negated_otherwise(claimed: Placed, own: int, given: Placed, there: int) 
 def rarities_of(statement: Statement, vocabulary: Vocabulary) -> Rarities:
     """The rarities of a claim's words."""
     weights = {word: vocabulary.weight(word) for word in statement.words}
-    return Rarities(weights, sum(weights.values()))
+    return Rarities(weights, math.fsum(weights.values()))
 
 
 MOST_EXCHANGED: Final = 12  # names, and values, of a claim that are compared two by two

@@ -271,7 +271,7 @@ class Figures:
             rows.setdefault(row, []).append(_Operand(abs(meant.number), meant.unit, row, figure.column))
             known.setdefault(row, set()).update(words & figure.words)
         counts = Counter(word for each in known.values() for word in each)
-        shared = {row: sum(math.log1p(len(rows) / counts[word]) for word in each) for row, each in known.items()}
+        shared = {row: math.fsum(math.log1p(len(rows) / counts[word]) for word in each) for row, each in known.items()}
         best = max(shared.values(), default=0.0)
         near = sorted((row for row in rows if shared[row] and shared[row] >= NEAR * best), key=lambda row: -shared[row])
         return [operand for row in near[:ROWS] for operand in rows[row]][:MOST]

@@ -469,7 +469,7 @@ def _holding_most(statement: Statement, parts: Sequence[Sentence], heading: int,
     total, lacking = sum(weights.values()), set(weights)
     chosen: list[int] = []
     for places in (range(len(parts)),) if alone else (body, range(len(parts))):
-        gains = {place: sum(weights[term] for term in held[place] & lacking) for place in places}
+        gains = {place: math.fsum(weights[term] for term in held[place] & lacking) for place in places}
         best = max(gains, key=gains.__getitem__, default=0)
         if not gains.get(best) or (chosen and gains[best] < ADDED * total):
             break
