@@ -6,7 +6,7 @@ Source of the adjustment for multiplicity: Holm (1979), "A simple sequentially r
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Final
@@ -46,6 +46,7 @@ FEWEST: Final = 10
 """Requests, or clusters where requests share one, below which there is no verdict, whatever a rule's minimum is."""
 
 _ROUNDING: Final = 1e-6
+_LEVELS: Final = 48  # at which the smallest p-value that still fails is looked for
 _OPEN: Final = ("inconclusive", "not_enough_data")
 _WEIGHTS: Final[Mapping[Family, float]] = {"overall": 1.0, "segments": 3.0, "floors": 1.0}
 """Segments get three times the share, since they hold the most cells and the fewest requests."""
@@ -63,7 +64,8 @@ class _CellDraft:
     least: int = 0  # with fewer it can be found worse, and never to be no worse
     estimate: CellEstimate | Floor | None = None
     adjusted: float | None = None
-    level: float = 1.0  # what the smallest p-value of its family is held against
+    level: float = 1.0  # what the smallest p-value of its family is held against where every cell can fail
+    reach: float = 1.0  # the same of today's requests: cells that hardly changed take nothing
 
     @property
     def action(self) -> Action:
@@ -208,6 +210,19 @@ def _adjust(drafts: Sequence[_CellDraft], policy: Policy) -> None:
         chances = [draft.estimate.chance if isinstance(draft.estimate, CellEstimate) else float for draft in members]
         for draft, adjusted in zip(members, holm(p_values, chances), strict=True):
             draft.adjusted = min(1.0, adjusted / share)
+        for draft, reach in zip(members, _reaches(chances, policy.alpha * share), strict=True):
+            draft.reach = reach
+
+
+def _reaches(chances: Sequence[Callable[[float], float]], level: float) -> list[float]:
+    """For each test the largest p-value that fails at the first step: with the chances of the others it stays within
+    the family's level. A mid-p can be half its chance, so that the smallest one tried is half of Holm's."""
+    equal = level / len(chances)
+    tried = np.sort(np.append(np.geomspace(equal / 2, level, _LEVELS), equal))[::-1]
+    likely = np.array([[chance(p) for chance in chances] for p in tried.tolist()])
+    fails = tried[:, None] + likely.sum(axis=1, keepdims=True) - likely <= level * (1 + _ROUNDING)
+    fails[-1] = True
+    return [float(tried[at]) for at in fails.argmax(axis=0)]
 
 
 def _cell(draft: _CellDraft, policy: Policy) -> Cell:
@@ -250,7 +265,9 @@ def _compared_cell(draft: _CellDraft, result: CellEstimate, policy: Policy, *, r
     outcome: Outcome = "fail" if harmed and (rule.guardrail or not kept) else "pass" if kept else "inconclusive"
     is_small = outcome == "inconclusive" and unjudged is None and draft.units < draft.least
     outcome = "not_enough_data" if is_small else outcome
-    wanted = needed(result.spread, result.margin, draft.level, policy.power)
+    wanted = needed(result.spread, result.margin, draft.reach, policy.power)
+    if wanted is not None and wanted > result.size:  # of more requests, more cells can fail
+        wanted = needed(result.spread, result.margin, min(draft.level, draft.reach), policy.power)
     wanted = None if wanted is None or unjudged is not None else max(wanted, rule.minimum)
     turned = (result.low, result.high) if rule.direction == "higher" else (-result.high, -result.low)
     return Cell(
@@ -277,7 +294,7 @@ def _compared_cell(draft: _CellDraft, result: CellEstimate, policy: Policy, *, r
         p_harm=result.p_harm,
         p_adjusted=adjusted,
         p_inferior=result.p_inferior,
-        detectable=detectable(result.spread, result.size, draft.level, policy.power),
+        detectable=detectable(result.spread, result.size, draft.reach, policy.power),
         needed=wanted,
         decides=None if unjudged is not None else _decides(draft, result, wanted, policy),
         least=draft.least,

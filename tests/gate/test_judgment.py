@@ -336,9 +336,17 @@ def test_twelve_lost_answers_fail_among_forty_segments() -> None:
     sides = [
         population({"m": values, "n": quiet}, name=name, segments=names) for name, values in (("b", quiet), ("c", lost))
     ]
-    blocked = [cell for cell in judge(pair(sides[0], sides[1]), Policy(rules=rules, resamples=400)) if cell.blocks]
+    policy = Policy(rules=rules, resamples=400)
+    blocked = [cell for cell in judge(pair(sides[0], sides[1]), policy) if cell.blocks]
     assert [(cell.metric, cell.segment) for cell in blocked] == [("m", "s0")]
     assert sure(blocked[0].p_adjusted) == pytest.approx(2**-12 / 0.75)  # one test that can, of 3/4 of alpha
+    noise = np.random.default_rng(1).permuted(np.repeat([[1.0, 0.0]], 2000, axis=0), axis=1).T
+    busy = [
+        population({**side.scores, "n": noisy}, name=side.name, segments=names)
+        for side, noisy in zip(sides, noise, strict=True)
+    ]
+    (same,) = [cell for cell in judge(pair(busy[0], busy[1]), policy) if (cell.metric, cell.segment) == ("m", "s0")]
+    assert sure(blocked[0].detectable) < 12 / 50 < sure(same.detectable)  # what is announced counts as the test does
 
 
 @given(st.sets(st.sampled_from(["overall", "segments", "floors"]), min_size=1))

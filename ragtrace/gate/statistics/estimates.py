@@ -4,9 +4,9 @@ Inside, higher is better: values of a metric where lower is better change their 
 
 Beside them the power of a cell: the smallest worsening that it blocks with the wanted power, and the requests that it
 takes. The worsening that is imagined: of scores and booleans, a share of the requests falls to the worst value, as when
-evidence is missed; of quantities, all grow by the same factor. The test is taken at the first step of Holm's procedure,
-the strictest. Source: Connor (1987), "Sample size for testing differences in proportions for the paired-sample
-design", which this extends from booleans to scores.
+evidence is missed; of quantities, all grow by the same factor. The test is taken at the first step of the family's
+procedure, the strictest. Source: Connor (1987), "Sample size for testing differences in proportions for the
+paired-sample design", which this extends from booleans to scores.
 """
 
 from __future__ import annotations
