@@ -39,6 +39,7 @@ __all__ = [
     "Gold",
     "Grade",
     "Grading",
+    "HostGrades",
     "IndexProbe",
     "Item",
     "LostChunk",
@@ -298,6 +299,26 @@ class SampledRanking(_Struct, frozen=True, kw_only=True):
     places: int
 
 
+RetrievalAction: TypeAlias = Literal["CORRECT", "AMBIGUOUS", "INCORRECT"]
+"""What grades of retrieved documents say to do, the best first: go on, go on and search as well, search instead."""
+
+
+class Grade(_Struct, frozen=True, kw_only=True):
+    """How relevant one candidate is to the question, in [−1, 1]: 2p − 1 of the probability that a judge gives it; of a
+    host that says yes or no, 1 or −1."""
+
+    chunk_id: str
+    grade: float
+
+
+class HostGrades(_Struct, frozen=True, kw_only=True):
+    """What a host that corrects its retrieval says of it: the grades that its own evaluator gave, and the action that
+    it took; None: it stated none."""
+
+    grades: tuple[Grade, ...] = ()
+    action: RetrievalAction | None = None
+
+
 class Feedback(_Struct, frozen=True, kw_only=True):
     """A judgment of the answer, which may arrive days later. `score` in [-1, 1] or [0, 1] as the source defines."""
 
@@ -334,6 +355,7 @@ class RequestRecord(_Struct, frozen=True, kw_only=True):
     versions: dict[str, str] = {}
     cites: bool | None = None
     sampled_ranking: SampledRanking | None = None
+    graded: HostGrades | None = None
     stages: tuple[StageRun, ...] = ()
     flags: tuple[str, ...] = ()
     head_sampled: bool = True
@@ -603,22 +625,12 @@ class IndexProbe(_Struct, frozen=True, kw_only=True):
     asked_at: int = 0
 
 
-RetrievalAction: TypeAlias = Literal["CORRECT", "AMBIGUOUS", "INCORRECT"]
-"""What grades of retrieved documents say to do, the best first: go on, go on and search as well, search instead."""
-
-
-class Grade(_Struct, frozen=True, kw_only=True):
-    """How relevant one candidate is to the question, in [−1, 1]: 2p − 1 of the probability that a judge gives it."""
-
-    chunk_id: str
-    grade: float
-
-
 class Grading(_Struct, frozen=True, kw_only=True):
     """The grades of a request's candidates, and the action that they say.
 
     `action`: CORRECT where a grade reaches `upper`, else AMBIGUOUS where one reaches `lower`, else INCORRECT. `by`: the
-    judge. `question_type`: the host's query class, else what the question asks for.
+    judge, `host` where the host graded. `question_type`: the host's query class, else what the question asks for.
+    `taken`: the action that the host says it took.
     """
 
     action: RetrievalAction
@@ -627,6 +639,7 @@ class Grading(_Struct, frozen=True, kw_only=True):
     lower: float
     by: str
     question_type: str = "other"
+    taken: RetrievalAction | None = None
 
 
 class VerifiedBy(_Struct, frozen=True, kw_only=True):

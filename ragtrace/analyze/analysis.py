@@ -35,6 +35,7 @@ from ragtrace.types import (
     Gold,
     Grade,
     Grading,
+    HostGrades,
     IndexProbe,
     LostChunk,
     PackedChunk,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from ragtrace.store import ServiceCalibration
 
 __all__ = [
+    "HOST",
     "ServiceView",
     "analyze_record",
     "examine",
@@ -61,6 +63,7 @@ __all__ = [
 ]
 
 THERE: Final = 0.25  # evidence presence from which a name that no candidate holds is taken to be written otherwise
+HOST: Final = "host"  # what graded where the application itself did
 MET: Final = 0.9  # match from which a facet is met
 _UNJUDGED: Final = ("not_recorded", "no_answer", "no_evidence_text", "language")
 _FLAGGING: Final = tuple(one for one in INSTRUMENTS.values() if one.flag)
@@ -262,21 +265,28 @@ def with_probe(
 
 
 def _grading(record: RequestRecord, relevances: JudgedRelevance | None, thresholds: GradeThresholds) -> Grading | None:
-    """The grades of the candidates by the judge of relevance; None where none was asked, or no text is known."""
-    if relevances is None or relevances.by is None or not record.is_retrieved:
+    """The grades of the candidates by the host's own evaluator, else by the judge of relevance; None where neither
+    graded, or no text is known."""
+    said = record.graded or HostGrades()
+    if said.grades:
+        by, grades = HOST, {each.chunk_id: each.grade for each in said.grades}
+    elif relevances is None or relevances.by is None or not record.is_retrieved:
         return None
-    grades = {chunk_id: grade_of(float(share)) for chunk_id, share in relevances.candidates.items()}
-    blank = (each.chunk_id for each in record.candidates if each.text is not None and not each.text.strip())
-    grades.update(dict.fromkeys(blank, LOWEST_GRADE))
-    if record.candidates and not grades:
-        return None
+    else:
+        by = relevances.by
+        grades = {chunk_id: grade_of(float(share)) for chunk_id, share in relevances.candidates.items()}
+        blank = (each.chunk_id for each in record.candidates if each.text is not None and not each.text.strip())
+        grades.update(dict.fromkeys(blank, LOWEST_GRADE))
+        if record.candidates and not grades:
+            return None
     return Grading(
         action=action_of(list(grades.values()), thresholds),
         grades=tuple(Grade(chunk_id=chunk_id, grade=grade) for chunk_id, grade in grades.items()),
         upper=thresholds.upper,
         lower=thresholds.lower,
-        by=relevances.by,
+        by=by,
         question_type=question_type_of(record),
+        taken=said.action,
     )
 
 

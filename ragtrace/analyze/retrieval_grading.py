@@ -1,9 +1,11 @@
-"""Grades of what a request retrieved, by a model of the role `relevant`; and over a window, what grades were worth.
+"""Grades of what a request retrieved, by the host's own evaluator or by a model of the role `relevant`; and over a
+window, what grades were worth.
 
-A candidate's grade is 2p − 1 of the probability that it holds what answers the question. The best one gives the
-request its action (`ragtrace.grading`); the documents that are not thrown away are cut into strips, graded alike, and
-the best strips stay. Whether an action was right is told by feedback where there is any, else by the verdict: right
-where generation was found sound, wrong where a stage is broken; requests of which neither tells count in no outcome.
+A model's grade of a candidate is 2p − 1 of the probability that it holds what answers the question. The best one gives
+the request its action (`ragtrace.grading`); the documents that are not thrown away are cut into strips, which the model
+grades alike, and the best strips stay. Whether an action was right is told by feedback where there is any, else by the
+verdict: right where generation was found sound, wrong where a stage is broken; requests of which neither tells count in
+no outcome.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ragtrace.analyze.analysis import question_type_of
+from ragtrace.analyze.analysis import HOST, question_type_of
 from ragtrace.analyze.diagnosis import answered_right
 from ragtrace.bounds import sampling_weight
 from ragtrace.coverage.text import sentences
@@ -42,11 +44,13 @@ from ragtrace.wilson import TWO_SIDED_95, share_and_size, wilson
 
 __all__ = [
     "ActionShare",
+    "Disagreement",
     "GradeReport",
     "GradedCandidate",
     "RequestGrades",
     "grade_report",
     "grade_request",
+    "host_grades",
     "told_right",
 ]
 
@@ -92,12 +96,26 @@ class ActionShare:
 
 
 @dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Of the requests whose host says which action it took, how many the grades say another one of, with the share of
+    that traffic and its 95 % interval. cells: (taken by the host, said by the grades, requests), most first."""
+
+    requests: int
+    of: int
+    share: float
+    low: float
+    high: float
+    cells: tuple[tuple[Action, Action, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GradeReport:
     """Actions of a window's requests, and what they were worth.
 
     outcomes: by action; by_kind: by action and class of question. wrong_kinds: those trusted and answered worse.
     fitted: the threshold from which CORRECT would be right as often as was wanted, None where nothing was. told_by: how
-    many outcomes feedback and verdicts told.
+    many outcomes feedback and verdicts told. disagreed: how often the host's own step took another action than the
+    grades say, None where it never says which one it took.
     """
 
     service: str
@@ -111,10 +129,35 @@ class GradeReport:
     by_kind: tuple[ActionOutcome, ...]
     wrong_kinds: tuple[ActionOutcome, ...]
     fitted: FittedThreshold | None = None
+    disagreed: Disagreement | None = None
+
+
+def host_grades(record: RequestRecord, thresholds: GradeThresholds) -> RequestGrades:
+    """The grades that the host's own evaluator gave. Raises: ConfigurationError where it gave none."""
+    grades = {each.chunk_id: each.grade for each in (record.graded.grades if record.graded else ())}
+    if not grades:
+        raise ConfigurationError(
+            f"the host of request {record.request_id!r} graded nothing: name a model by --judge relevant=MODEL"
+        )
+    ranks = {each.chunk_id: each.rank for each in record.candidates}
+    graded = [
+        GradedCandidate(chunk_id, ranks.get(chunk_id, 0), grade, document_action(grade, thresholds), is_packed)
+        for chunk_id, grade in grades.items()
+        for is_packed in [chunk_id in _packed(record)]
+    ]
+    return RequestGrades(
+        request_id=record.request_id,
+        question=record.query.original,
+        action=action_of(list(grades.values()), thresholds),
+        thresholds=thresholds,
+        judge=HOST,
+        candidates=tuple(sorted(graded, key=lambda each: (-each.grade, each.rank))),
+        left_out=len(ranks.keys() - grades.keys()),
+    )
 
 
 def grade_request(record: RequestRecord, judge: RelevanceJudge, thresholds: GradeThresholds) -> RequestGrades:
-    """Grade each candidate of a request, and the strips of those that are not thrown away.
+    """Grade each candidate of a request by a model, and the strips of those that are not thrown away.
 
     Raises: ConfigurationError where question or candidates were not recorded, ModelError, ServerError.
     """
@@ -124,7 +167,7 @@ def grade_request(record: RequestRecord, judge: RelevanceJudge, thresholds: Grad
         what = "the question" if not question else "the texts of the candidates"
         raise ConfigurationError(f"{what} of request {record.request_id!r} were not recorded, so nothing can be graded")
     grades = _grades(judge, [(question, each.text or "") for each in known])
-    packed = {chunk.chunk_id for chunk in record.packing.chunks} if record.packing is not None else set()
+    packed = _packed(record)
     actions = [document_action(grade, thresholds) for grade in grades]
     parts = {
         place: [text[start:end] for start, end in strips([(each.start, each.end) for each in sentences(text)])]
@@ -146,6 +189,10 @@ def grade_request(record: RequestRecord, judge: RelevanceJudge, thresholds: Grad
         candidates=tuple(sorted(graded, key=lambda each: (-each.grade, each.rank))),
         left_out=len(record.candidates) - len(known),
     )
+
+
+def _packed(record: RequestRecord) -> set[str]:
+    return {chunk.chunk_id for chunk in record.packing.chunks} if record.packing is not None else set()
 
 
 def _grades(judge: RelevanceJudge, pairs: Sequence[tuple[str, str]]) -> list[float]:
@@ -188,7 +235,8 @@ def grade_report(
 ) -> GradeReport:
     """Grades of a window's analyzed requests of the random stratum, thinned out evenly to about `limit`.
 
-    judge: grades them now; None: the grades that the analyzer stored count, with these thresholds. wanted: the share in
+    judge: grades them now; None: the grades that the analyzer stored count (the host's own where it grades), with these
+    thresholds. wanted: the share in
     which CORRECT shall be right, for which a threshold is fitted. It is fitted and told on the same requests: judge it
     on others.
     Raises: ConfigurationError, StoreError, ModelError, ServerError.
@@ -202,7 +250,7 @@ def grade_report(
         records = store.get_records([row.request_id for row in page])
         known = [(row, records[row.request_id]) for row in page if row.request_id in records]
         found = _stored(store, known, names) if judge is None else _judged(judge, known)
-        missing = "the analyzer had no judge of relevance" if judge is None else _UNRECORDED
+        missing = "neither the host nor a judge of the analyzer graded them" if judge is None else _UNRECORDED
         for (row, record), grades in zip(known, found, strict=True):
             if grades is None:
                 left_out[missing] += 1
@@ -269,6 +317,23 @@ def _reported(
         by_kind=tuple(outcomes(requests, by_kind=True)),
         wrong_kinds=tuple(confidently_wrong(requests)),
         fitted=fitted,
+        disagreed=_disagreed(graded),
+    )
+
+
+def _disagreed(graded: Sequence[_Graded]) -> Disagreement | None:
+    """The host's own steps beside the grades; None where no host said what it did."""
+    known = [(each, each.record.graded.action) for each in graded if each.record.graded and each.record.graded.action]
+    if not known:
+        return None
+    share, size = share_and_size([(taken != each.action, each.weight) for each, taken in known])
+    cells = Counter((taken, each.action) for each, taken in known if taken != each.action)
+    return Disagreement(
+        cells.total(),
+        len(known),
+        share,
+        *wilson(share * size, size, TWO_SIDED_95),
+        tuple((taken, said, count) for (taken, said), count in cells.most_common()),
     )
 
 

@@ -57,7 +57,7 @@ def request(
     as_json: JsonOption = False,
 ) -> None:
     """Grade each candidate of one request, and show the parts of it that are worth keeping."""
-    from ragtrace.analyze.retrieval_grading import grade_request
+    from ragtrace.analyze.retrieval_grading import grade_request, host_grades
     from ragtrace.cli.terminal import existing, find_record
     from ragtrace.grading import GradeThresholds
     from ragtrace.store import Store
@@ -69,7 +69,7 @@ def request(
     if why is not None:
         _explain(record, _relevance(judge), why, as_json=as_json)
         return
-    found = grade_request(record, _relevance(judge), thresholds)
+    found = grade_request(record, _relevance(judge), thresholds) if judge else host_grades(record, thresholds)
     if as_json:
         print_json(to_builtins(found))
     else:
@@ -226,6 +226,11 @@ def _print_report(report: GradeReport) -> None:
     print_table(("segment", "action", "requests", "share"), rows)
     told = " and ".join(f"{by} in {count:,}" for by, count in report.told_by.items())
     out.print(f"\nWhether the answer was right is told by {told or 'nothing in these requests'}.", highlight=False)
+    if (apart := report.disagreed) is not None:
+        share = _share(apart.share, apart.low, apart.high)
+        out.print(f"The host took another action than the grades say in {share} of {apart.of:,}:", highlight=False)
+        for taken, said, count in apart.cells:
+            out.print(f"  {taken} taken where the grades say {said}: {count:,}", highlight=False)
     if report.outcomes:
         _print_outcomes("action", report.outcomes)
     if report.by_kind:

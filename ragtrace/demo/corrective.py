@@ -226,7 +226,8 @@ class Corrective(Vanilla):
         request = ragtrace.current_request()
         graded = self.grade(question, self.retrieve(question))
         action = action_of([each.score for each in graded], self._thresholds)
-        request.set(versions={"pipeline": self.version}, attributes={"retrieval_action": action})
+        request.set(versions={"pipeline": self.version})
+        request.grade({each.chunk_id: each.score for each in graded}, action=action)
         found = [] if action == "CORRECT" else self._searched(question)
         kept = self._refined(question, [*found, *([] if action == "INCORRECT" else graded)])
         if not kept:

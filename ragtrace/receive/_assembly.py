@@ -29,6 +29,7 @@ from ragtrace.types import (
     Feedback,
     GenerateRun,
     Generation,
+    HostGrades,
     PackRun,
     Query,
     RequestRecord,
@@ -55,6 +56,14 @@ def assemble(spans: Iterable[ReceivedSpan]) -> RequestRecord | None:
     request's id is the sender's own where a span says it, else the trace's id.
     """
     return record_of(*in_order(spans))
+
+
+def _graded(spans: Iterable[ReceivedSpan]) -> HostGrades | None:
+    """The grades that all spans carry; of a chunk that is graded twice the last, as of the action."""
+    said = [found for span in spans if (found := span.graded) is not None]
+    grades = {each.chunk_id: each for one in said for each in one.grades}
+    action = next((one.action for one in reversed(said) if one.action), None)
+    return HostGrades(grades=tuple(grades.values()), action=action) if said else None
 
 
 def record_of(read_spans: Sequence[ReadSpan], count: int) -> RequestRecord | None:
@@ -90,6 +99,7 @@ def record_of(read_spans: Sequence[ReadSpan], count: int) -> RequestRecord | Non
         versions=about.versions(),
         cites=root.span.cites,
         sampled_ranking=root.span.sampled_ranking,
+        graded=_graded([read_span.span for read_span in read_spans]),
         stages=tuple(runs.runs),
         flags=tuple(dict.fromkeys(flag for reading in readings for flag in reading.flags)),
         head_sampled=root.reading.head_sampled is not False,

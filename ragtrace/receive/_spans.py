@@ -18,8 +18,8 @@ import msgspec
 
 from ragtrace.config import SWITCH
 from ragtrace.record import conventions as names
-from ragtrace.record.coercion import Unreadable, read_sampled_ranking
-from ragtrace.types import DroppedChunk, Feedback, SampledRanking, TokenUsage
+from ragtrace.record.coercion import Unreadable, read_grades, read_sampled_ranking
+from ragtrace.types import DroppedChunk, Feedback, HostGrades, SampledRanking, TokenUsage
 
 __all__ = [
     "NOTHING",
@@ -108,6 +108,19 @@ class ReceivedSpan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """How the order of the candidates was drawn, where the span says so in numbers that can be."""
         with suppress(Unreadable):
             return read_sampled_ranking({field: self.attributes.get(name) for field, name in _RANKING.items()})
+        return None
+
+    @property
+    def graded(self) -> HostGrades | None:
+        """The grades of the host's own evaluator, where the span has them by chunk, and the action that it took."""
+        ids, grades = self.attributes.get(names.GRADE_IDS), self.attributes.get(names.GRADES)
+        action = self.attributes.get(names.GRADE_ACTION)
+        is_listed = isinstance(ids, list) and isinstance(grades, list) and len(ids) == len(grades)
+        if not is_listed and action is None:
+            return None
+        with suppress(Unreadable):
+            by_chunk = dict(zip(ids, grades, strict=True)) if is_listed else None
+            return read_grades({"grades": by_chunk, "action": action})
         return None
 
 

@@ -11,6 +11,7 @@ from ragtrace.record._recorder import active
 from ragtrace.record._recording import Recording
 from ragtrace.record.guard import guarded
 from ragtrace.record.requests import RequestRecording, current_recording, read_flags
+from ragtrace.record.stages import StageRecording
 from ragtrace.types import Facet, SampledRanking
 
 __all__ = ["GenerationHandle", "PackingHandle", "Request", "RerankingHandle", "RetrievalHandle", "current_request"]
@@ -76,6 +77,14 @@ class Request:
         with guarded("request.flag", recording.recorder.guard):
             recording.recorder.sink.flag(recording.request_id, tuple(read_flags(name)))
 
+    def grade(self, grades: Mapping[str, Any] | None = None, *, action: str | None = None) -> None:
+        """What the host's own evaluator says of what was retrieved, as corrective retrieval does.
+
+        grades: by chunk id, each from −1 (irrelevant) to 1, or a yes or no; several calls add up. action: what was done
+        then: CORRECT (gone on with it), AMBIGUOUS (searched as well) or INCORRECT (searched instead).
+        """
+        self._update("request.grade", {"graded": {"grades": grades, "action": action}})
+
     def _update(self, where: str, values: Mapping[str, Any]) -> None:
         recording = self._recording
         if recording is None:
@@ -111,7 +120,18 @@ class _Handle:
             self._recording.accept(value)
 
 
-class RetrievalHandle(_Handle):
+class _GradedHandle(_Handle):
+    """A call that returns candidates, which the host may grade."""
+
+    __slots__ = ()
+
+    def grade(self, grades: Mapping[str, Any] | None = None, *, action: str | None = None) -> None:
+        """As `current_request().grade`."""
+        if isinstance(self._recording, StageRecording):
+            Request(self._recording.request).grade(grades, action=action)
+
+
+class RetrievalHandle(_GradedHandle):
     """A retriever call in a `with` block."""
 
     def candidates(self, hits: Any) -> None:
@@ -119,7 +139,7 @@ class RetrievalHandle(_Handle):
         self._accept(hits)
 
 
-class RerankingHandle(_Handle):
+class RerankingHandle(_GradedHandle):
     """A reranker call in a `with` block."""
 
     def candidates(self, hits: Any) -> None:

@@ -19,7 +19,17 @@ from ragtrace.config import Config
 from ragtrace.record import conventions as names
 from ragtrace.record._spans import Attributes, room
 from ragtrace.record.content import ContentPolicy, packed_of
-from ragtrace.types import Candidate, GenerateRun, PackedChunk, PackRun, RequestRecord, RerankRun, RetrieveRun, StageRun
+from ragtrace.types import (
+    Candidate,
+    GenerateRun,
+    HostGrades,
+    PackedChunk,
+    PackRun,
+    RequestRecord,
+    RerankRun,
+    RetrieveRun,
+    StageRun,
+)
 
 __all__ = ["Descriptions"]
 
@@ -164,9 +174,19 @@ def _request(record: RequestRecord) -> Attributes:
         attributes[names.RANKING_ALPHA] = record.sampled_ranking.alpha
         attributes[names.RANKING_LOG_PROBABILITY] = record.sampled_ranking.log_probability
         attributes[names.RANKING_PLACES] = record.sampled_ranking.places
+    if record.graded is not None:
+        attributes |= _graded(record.graded)
     if record.flags:
         attributes[names.REQUEST_FLAGS] = record.flags
     return attributes | _versions(record.versions)
+
+
+def _graded(said: HostGrades) -> Attributes:
+    found: Attributes = {}
+    if said.grades:
+        found[names.GRADE_IDS] = [each.chunk_id for each in said.grades]
+        found[names.GRADES] = [each.grade for each in said.grades]
+    return found if said.action is None else found | {names.GRADE_ACTION: said.action}
 
 
 def _stage(run: StageRun, source: str | None = None) -> Attributes:

@@ -23,7 +23,15 @@ from ragtrace.record._recorder import Recorder
 from ragtrace.record._recording import Recording, describe_error
 from ragtrace.record._sampling import is_sampled, new_request_id
 from ragtrace.record._spans import Attributes
-from ragtrace.record.coercion import Chunk, Known, Unreadable, read_facets, read_prompt, read_sampled_ranking
+from ragtrace.record.coercion import (
+    Chunk,
+    Known,
+    Unreadable,
+    read_facets,
+    read_grades,
+    read_prompt,
+    read_sampled_ranking,
+)
 from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.chunks import read_chunk
 from ragtrace.record.coercion.values import label, plain, size
@@ -32,6 +40,7 @@ from ragtrace.types import (
     Addendum,
     Candidate,
     Facet,
+    HostGrades,
     Item,
     Query,
     RequestRecord,
@@ -59,6 +68,7 @@ HOST_FLAG: Final = "host"  # `flag=True` gives no other name
 UNFINISHED_FLAG: Final = "unfinished"
 _RAISED: Final = 32  # exceptions of stages that are remembered
 _FACET: Final = 200  # bytes of one without its texts, roughly
+_GRADE: Final = 100
 _BY_END: Final = attrgetter("ended_at")
 _BASE: Final = 2000  # bytes of a request without what its stages took, roughly
 _NONE: Final[tuple[int, dict[int, tuple[_Source, int]]]] = (0, {})
@@ -103,6 +113,7 @@ class RequestRecording(Recording):
         self.versions = dict(recorder.config.versions)
         self.cites = recorder.config.cites
         self.sampled_ranking: SampledRanking | None = None
+        self.graded: HostGrades | None = None
         self.attributes: dict[str, Any] = {}
         self.flags: dict[str, None] = {}
         self.parts: list[Part] = []
@@ -167,11 +178,20 @@ class RequestRecording(Recording):
             self.cites = value
         elif name == "sampled_ranking":
             self.sampled_ranking = read_sampled_ranking(value)
+        elif name == "graded":
+            self._grade(read_grades(value))
         elif name == "flag":
             self.flags.update(dict.fromkeys(read_flags(value)))
         else:
             setattr(self, name, said := label(value))
             self.weight += len(said)
+
+    def _grade(self, said: HostGrades) -> None:
+        """Grades of one evaluator call add to those before; of a chunk that is graded twice the last counts."""
+        before = self.graded or HostGrades()
+        known = {each.chunk_id: each for each in (*before.grades, *said.grades)}
+        self.graded = HostGrades(grades=tuple(known.values()), action=said.action or before.action)
+        self.weight += sum([_GRADE + len(each.chunk_id) for each in said.grades])
 
     def note_query(self, query: str) -> None:
         """The query that a retriever was given: the request's own when it has none yet, else its first rewrite."""
@@ -318,6 +338,7 @@ class RequestRecording(Recording):
             versions=self.versions.copy(),
             cites=self.cites,
             sampled_ranking=self.sampled_ranking,
+            graded=self.graded,
             stages=stages,
             flags=tuple(self.flags),
             head_sampled=self.head_sampled,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from ragtrace.analyze._totals import analysis_deltas
-from ragtrace.analyze.retrieval_grading import grade_report, grade_request
+from ragtrace.analyze.retrieval_grading import grade_report, grade_request, host_grades
 from ragtrace.analyze.worker import WorkerSettings, run
 from ragtrace.errors import ConfigurationError
 from ragtrace.grading import POPQA
@@ -21,12 +21,15 @@ from ragtrace.types import (
     Feedback,
     GenerateRun,
     Generation,
+    Grade,
     Grading,
+    HostGrades,
     PackedChunk,
     Packing,
     PackRun,
     Query,
     RequestRecord,
+    RetrievalAction,
     RetrieveRun,
     StageFinding,
     replace,
@@ -110,6 +113,63 @@ def test_a_blank_text_has_the_lowest_grade_unasked(store: Store) -> None:
     assert not [text for text in judge.asked if not text.strip()]
 
 
+def test_the_hosts_own_grades_count_before_any_model(store: Store) -> None:
+    """In the analysis, of texts that were never recorded as well; a model is asked all the same for the verdict."""
+    judge = WordJudge()
+    graded = replace(
+        record(1, "Bees make honey.", None),
+        graded=HostGrades(
+            grades=(Grade(chunk_id="c1", grade=0.7), Grade(chunk_id="c2", grade=-1.0)), action="INCORRECT"
+        ),
+    )
+    store.write([graded, record(2, GOOD)])
+    run(store, WorkerSettings(relevance=judge))
+    stored = store.get_analyses(["r0001", "r0002"])
+    host, model = (stored[key].grading for key in ("r0001", "r0002"))
+    assert host is not None
+    assert model is not None
+    assert (host.by, host.action, host.taken) == ("host", "CORRECT", "INCORRECT")
+    assert [(each.chunk_id, each.grade) for each in host.grades] == [("c1", 0.7), ("c2", -1.0)]
+    assert (model.by, model.taken) == ("words", None)
+    shown = host_grades(graded, POPQA)
+    assert (shown.action, shown.judge, [each.chunk_id for each in shown.candidates]) == (
+        "CORRECT",
+        "host",
+        ["c1", "c2"],
+    )
+    with pytest.raises(ConfigurationError, match="graded nothing"):
+        host_grades(record(2, GOOD), POPQA)
+
+
+def test_a_host_that_disagrees_with_the_grades_is_counted(store: Store) -> None:
+    """By what it did beside what the grades say, its own or a judge's; who states no action is in no count."""
+    actions: list[tuple[str, float, RetrievalAction | None]] = [
+        ("c1", 0.9, "CORRECT"),
+        ("c1", 0.9, "INCORRECT"),
+        ("c1", -1.0, "INCORRECT"),
+        ("c1", 0.9, None),
+    ]
+    store.write(
+        [
+            replace(
+                record(number, GOOD),
+                graded=HostGrades(grades=(Grade(chunk_id=chunk_id, grade=grade),), action=action),  # type: ignore[arg-type]
+            )
+            for number, (chunk_id, grade, action) in enumerate(actions)
+        ]
+    )
+    run(store, WorkerSettings())
+    for judge, cells in (
+        (None, (("INCORRECT", "CORRECT", 1),)),
+        (WordJudge(), (("INCORRECT", "CORRECT", 2),)),
+    ):
+        found = grade_report(store, "s", judge, POPQA, since=START, until=START + MINUTE).disagreed
+        assert found is not None
+        assert (found.of, found.cells, found.requests) == (3, cells, cells[0][2])
+        assert found.share == pytest.approx(found.requests / 3)
+        assert found.low < found.share < found.high
+
+
 def test_what_was_not_recorded_cannot_be_graded() -> None:
     """With what is missing."""
     with pytest.raises(ConfigurationError, match="texts of the candidates"):
@@ -169,7 +229,7 @@ def test_grades_that_the_analyzer_stored(store: Store) -> None:
     found = grade_report(store, "s", None, POPQA, since=START, until=START + MINUTE)
     assert (found.requests, found.judge) == (3, "words")
     assert {each.action: each.requests for each in found.actions} == {"CORRECT": 1, "INCORRECT": 2}
-    assert found.left_out == {"the analyzer had no judge of relevance": 1}
+    assert found.left_out == {"neither the host nor a judge of the analyzer graded them": 1}
     stored = store.get_analyses(["r0000", "r0002"])
     grading = stored["r0000"].grading
     assert grading is not None

@@ -66,7 +66,9 @@ PAGE = WikiPage("Alpha", "http://127.0.0.1/wiki/Alpha", "Web words.")
 def test_correct_keeps_the_best_strips_and_searches_nothing(store: str) -> None:
     """The strip below the floor is left out of the prompt, and there is one retrieve stage."""
     action, record = recorded(store, graded({"Alpha": 0.9, "Delta": -0.9}, [PAGE]))
-    assert action == "CORRECT" == record.attributes["retrieval_action"]
+    assert record.graded is not None
+    assert action == "CORRECT" == record.graded.action
+    assert len(record.graded.grades) == len(record.candidates)
     assert packed(record) == {"long": "Alpha one is here. Beta two is here. Gamma three is here."}
     assert [run.name for run in record.stages if isinstance(run, RetrieveRun)] == ["Vanilla.retrieve"]
 

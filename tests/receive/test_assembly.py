@@ -14,6 +14,8 @@ from ragtrace.receive._assembly import assemble
 from ragtrace.receive._spans import ReceivedSpan, SpanEvent
 from ragtrace.types import (
     GenerateRun,
+    Grade,
+    HostGrades,
     PackRun,
     RerankRun,
     RetrieveRun,
@@ -86,6 +88,22 @@ def test_a_ranking_that_was_drawn(log: object, is_kept: bool) -> None:
     found = assembled([root, *stages]).sampled_ranking
 
     assert found == (SampledRanking(alpha=2.0, log_probability=-1.5, places=5) if is_kept else None)
+
+
+def test_grades_of_the_hosts_own_evaluator() -> None:
+    """Of any span of the trace, by chunk; what cannot be read is left out."""
+    root, first, *rest = request()
+    names = ("ids", "values", "action")
+    said = dict(zip((f"ragtrace.grades.{name}" for name in names), (["a", "b"], [0.5, "no"], "INCORRECT"), strict=True))
+    first = msgspec.structs.replace(first, attributes=first.attributes | said)
+
+    found = assembled([root, first, *rest]).graded
+
+    assert found == HostGrades(
+        grades=(Grade(chunk_id="a", grade=0.5), Grade(chunk_id="b", grade=-1.0)), action="INCORRECT"
+    )
+    first = msgspec.structs.replace(first, attributes=first.attributes | {"ragtrace.grades.values": [0.5, 7]})
+    assert assembled([root, first, *rest]).graded is None
 
 
 @given(st.permutations(range(3)), st.lists(st.integers(0, 2), max_size=4))

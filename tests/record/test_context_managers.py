@@ -69,6 +69,39 @@ def test_a_ranking_that_was_drawn(recorded: Any, said: Any, kept: tuple[float, f
     assert tuple(attributes.get(f"ragtrace.ranking.{name}") for name in names) == (kept or (None, None, None))
 
 
+def test_a_host_grades_what_it_retrieved(recorded: Any) -> None:
+    """By the block of a stage and by the request, one after the other; the last grade of a chunk and the last action
+    count, and both stand on the span."""
+    with ragtrace.request(query="when?") as request:
+        with ragtrace.retrieve(query="when?") as run:
+            run.candidates([{"id": "a", "text": "x"}, {"id": "b", "text": "y"}])
+            run.grade({"a": 0.5, "b": "no"})
+        with ragtrace.rerank(candidates=[]) as ranking:
+            ranking.grade({"a": True}, action="correct")
+        request.grade(action="AMBIGUOUS")
+    found = recorded.record.graded
+    assert [(each.chunk_id, each.grade) for each in found.grades] == [("a", 1.0), ("b", -1.0)]
+    assert found.action == "AMBIGUOUS"
+    assert recorded.faults == []
+    attributes = recorded.spans["request request"].attributes
+    assert [attributes[f"ragtrace.grades.{name}"] for name in ("ids", "values", "action")] == [
+        ("a", "b"),
+        (1.0, -1.0),
+        "AMBIGUOUS",
+    ]
+
+
+@pytest.mark.parametrize(
+    "said", [{"grades": {"a": 1.5}}, {"grades": {"a": "perhaps"}}, {"grades": [1]}, {"action": "?"}]
+)
+def test_grades_that_cannot_be_are_a_fault(recorded: Any, said: Any) -> None:
+    """And none of the call is kept."""
+    with ragtrace.request(query="when?") as request:
+        request.grade(said.get("grades"), action=said.get("action"))
+    assert recorded.record.graded is None
+    assert [where for where, _ in recorded.faults] == ["coerce.graded"]
+
+
 @pytest.mark.parametrize(("said", "cites"), [(False, False), (True, True), (None, None), ("no", None)])
 @pytest.mark.parametrize("is_late", [False, True])
 def test_whether_a_request_is_meant_to_cite(recorded: Any, said: Any, cites: bool | None, is_late: bool) -> None:

@@ -12,7 +12,7 @@ from ragtrace.record.coercion._snapshots import (
 )
 from ragtrace.record.coercion.chunks import Chunks, read_chunks, told_apart
 from ragtrace.record.coercion.recognition import Known
-from ragtrace.record.coercion.values import Chunk, Unreadable, read_facets, read_sampled_ranking
+from ragtrace.record.coercion.values import Chunk, Unreadable, read_facets, read_grades, read_sampled_ranking
 
 __all__ = [
     "Chunk",
@@ -32,6 +32,7 @@ __all__ = [
     "read_answer",
     "read_chunks",
     "read_facets",
+    "read_grades",
     "read_packing",
     "read_prompt",
     "read_sampled_ranking",

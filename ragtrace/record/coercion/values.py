@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, get_args
 
 import msgspec
 
 from ragtrace.record.coercion.allowance import within
 from ragtrace.record.guard import attempt
-from ragtrace.types import Candidate, Facet, SampledRanking, content_hash
+from ragtrace.types import Candidate, Facet, Grade, HostGrades, RetrievalAction, SampledRanking, content_hash
 
 __all__ = [
     "Chunk",
@@ -24,6 +24,7 @@ __all__ = [
     "number",
     "plain",
     "read_facets",
+    "read_grades",
     "read_sampled_ranking",
     "size",
     "text",
@@ -36,6 +37,7 @@ _DEPTH: Final = 4
 _ITEMS: Final = 64  # longer sequences in metadata (embeddings, token lists) are cut
 _LENGTH: Final = 2000
 _TEXT: Final = 16_384  # characters of a text in metadata and attributes; content has fields of its own
+_YES: Final = {"yes": 1.0, "true": 1.0, "relevant": 1.0, "no": -1.0, "false": -1.0, "irrelevant": -1.0}
 _RANKING: Final = ("alpha", "log_probability", "places")
 _VALUE: Final = 50  # bytes of a value without what is in it, roughly
 
@@ -181,6 +183,33 @@ def read_sampled_ranking(value: SampledRanking | Mapping[str, Any]) -> SampledRa
     if alpha is None or log is None or places is None or alpha < 0 or log > 0 or places < 1:
         raise Unreadable(value)
     return SampledRanking(alpha=alpha, log_probability=log, places=places)
+
+
+def read_grades(value: HostGrades | Mapping[str, Any]) -> HostGrades:
+    """The grades of a host's own evaluator by chunk id, of such a value or of a mapping of `grades` and `action`.
+
+    A grade is a number in [−1, 1], or a yes or no. Raises: Unreadable for another one, and for another action.
+    """
+    if isinstance(value, HostGrades):
+        return value
+    grades, action = value.get("grades"), value.get("action")
+    if grades is not None and not isinstance(grades, Mapping):
+        raise Unreadable(grades)
+    said = None if action is None else str(action).strip().upper()
+    taken = next((each for each in get_args(RetrievalAction) if each == said), None)
+    if said is not None and taken is None:
+        raise Unreadable(action)
+    return HostGrades(
+        grades=tuple(Grade(chunk_id=label(key), grade=_grade(each)) for key, each in within((grades or {}).items())),
+        action=taken,
+    )
+
+
+def _grade(value: Any) -> float:
+    found = _YES.get(str(value).strip().lower()) if isinstance(value, str | bool) else number(value)
+    if found is None or not -1 <= found <= 1:
+        raise Unreadable(value)
+    return found
 
 
 def read_facets(value: Iterable[Facet | Mapping[str, Any]]) -> tuple[Facet, ...]:
