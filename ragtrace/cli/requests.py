@@ -166,7 +166,7 @@ def _table(rows: Sequence[RequestRow], width: int) -> tuple[Sequence[str], list[
 
 
 def _row(row: RequestRow) -> tuple[str, ...]:
-    from ragtrace.export.evidence_path import verdict_brief
+    from ragtrace.export.findings import verdict_brief
 
     verdict = verdict_brief(row.verdict, row.states)
     said = f"error; {verdict}" if row.status == "error" and row.verdict != "error" else verdict
@@ -180,7 +180,8 @@ def _judgeable(judgeability: Judgeability) -> Iterator[RenderableType]:
     from rich.text import Text
 
     from ragtrace.analyze.services import remedy
-    from ragtrace.export.evidence_path import NOT_JUDGED, labeled, plain_table
+    from ragtrace.export.evidence_path import labeled, plain_table
+    from ragtrace.export.findings import NOT_JUDGED
     from ragtrace.registry.wording import reason_words
 
     if judgeability.outdated:
@@ -211,7 +212,7 @@ def _show(store: Store, request_id: str, as_json: bool) -> None:
     from ragtrace.analyze.claim_attribution import resting_on
     from ragtrace.cli.terminal import find_record
     from ragtrace.export import evidence_path
-    from ragtrace.export.evidence_path import claim_rationales
+    from ragtrace.export.findings import claim_rationales
     from ragtrace.store import ATTRIBUTION
     from ragtrace.types import replace, to_builtins
 
@@ -231,7 +232,10 @@ def _show(store: Store, request_id: str, as_json: bool) -> None:
             }
         )
     else:
-        console().print(evidence_path.render(record, analysis))
+        lost = [one.chunk_id for one in analysis.lost if one.where == "retrieval"] if analysis else []
+        known = store.chunk_texts(record.service, lost) if lost else {}
+        labels = store.labels(request_ids=[record.request_id])
+        console().print(evidence_path.render(record, analysis, known, labels, is_explained=explained is not None))
 
 
 def probe(
@@ -277,7 +281,7 @@ def _of_request(
     from ragtrace.analyze.index_probe import probed
     from ragtrace.analyze.services import Services
     from ragtrace.cli.terminal import existing, find_record
-    from ragtrace.export.evidence_path import verdict_words
+    from ragtrace.export.findings import verdict_words
     from ragtrace.probe import ask
     from ragtrace.registry.wording import FIXES, probe_lines
     from ragtrace.store import Store

@@ -39,7 +39,7 @@ from ragtrace.export._explanation_view import (
     unit_of,
     view,
 )
-from ragtrace.export.evidence_path import claim_summary, claim_views
+from ragtrace.export.findings import claim_summary, claim_views
 from ragtrace.html_page import Html, asset, embedded, join, standalone, tag, templates
 from ragtrace.safe_text import visible
 from ragtrace.types import Claim, RequestRecord

@@ -14,7 +14,7 @@ import msgspec
 
 from ragtrace.coverage import united
 from ragtrace.errors import RagtraceError
-from ragtrace.export.evidence_path import claim_views
+from ragtrace.export.findings import claim_views
 from ragtrace.gate import _files as files
 from ragtrace.gate._sameness import text_key
 from ragtrace.gate.selection import Selection, parse

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ragtrace.analyze.diagnosis import suspected_rollout
-from ragtrace.export.evidence_path import NOT_JUDGED, is_outdated, verdict_words
+from ragtrace.export.findings import NOT_JUDGED, is_outdated, verdict_words
 from ragtrace.registry.instruments import STAGES
 from ragtrace.registry.wording import FIXES, STATES, cause_words, reason_words
 from ragtrace.store import Release, Store

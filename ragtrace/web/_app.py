@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, quote, urlencode
 from ragtrace.errors import ConfigurationError, RagtraceError
 from ragtrace.explanations import Explanation
 from ragtrace.export.evidence_path import shown_rank
+from ragtrace.export.request_view import bounded, request_view
 from ragtrace.html_page import Html, asset, templates
 from ragtrace.safe_text import visible
 from ragtrace.store import ATTRIBUTION, Store
@@ -31,7 +32,6 @@ from ragtrace.web._judgments import KEPT, SAID, asked_stages, judge_page, label_
 from ragtrace.web._label_queue import label_queue, test_case
 from ragtrace.web._overview import WINDOWS, overview, service_lines
 from ragtrace.web._request_list import CHOICES, read_filter, rows_page
-from ragtrace.web._request_view import bounded, request_view
 from ragtrace.web._runbooks import runbook, runbook_names
 from ragtrace.web._style import stylesheet
 from ragtrace.web._triage_view import postmortem_draft, triage_view

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from ragtrace.export.request_view import ChunkView, RequestView, stage_times
 from ragtrace.html_page import Html, tag
 from ragtrace.safe_text import visible
 from ragtrace.types import RequestRecord
-from ragtrace.web._request_view import ChunkView, RequestView
 
 __all__ = ["path_picture", "share_bar", "state_bar", "times_picture", "trend_picture"]
 
@@ -195,24 +195,20 @@ def _by_rank(ranked: Iterable[tuple[ChunkView, int | None]]) -> list[tuple[Chunk
 
 def times_picture(record: RequestRecord) -> Html:
     """When each stage ran, as a waterfall over the request's time."""
-    runs = [run for run in record.stages if run.ended_at]
-    began = min([record.started_at or runs[0].started_at, *(run.started_at for run in runs)]) if runs else 0
-    whole = max([record.ended_at - began, *(run.ended_at - began for run in runs), 1]) if runs else 1
     left, width, rows = 150, 560, []
-    names = {"RetrieveRun": "retrieve", "RerankRun": "rerank", "PackRun": "pack", "GenerateRun": "generate"}
-    lines = [("request", "", began, began + whole, False)]
-    lines += [(names[type(run).__name__], run.name, run.started_at, run.ended_at, bool(run.error)) for run in runs[:60]]
-    for place, (kind, name, start, end, is_error) in enumerate(lines):
+    lines = stage_times(record)
+    began, whole = lines[0].began, lines[0].ended - lines[0].began
+    for place, one in enumerate(lines):
         y = 6 + place * 26
-        x = left + width * (start - began) / whole
-        w = max(2.0, width * max(0, end - start) / whole)
-        label = f"{max(0, end - start) / 1e6:,.1f} ms{' (error)' if is_error else ''}"
-        own = name if name and name != kind else ""
-        rows.append(_text(left - 10, y + 14, _short(f"{kind} {own}".strip(), left - 14), "end"))
-        rows.append(tag("rect", x=f"{x:.1f}", y=y, width=f"{w:.1f}", height=18, rx=3, class_=f"run {kind}"))
+        x = left + width * (one.began - began) / whole
+        w = max(2.0, width * one.milliseconds * 1e6 / whole)
+        label = f"{one.milliseconds:,.1f} ms{' (error)' if one.is_error else ''}"
+        own = one.name if one.name and one.name != one.kind else ""
+        rows.append(_text(left - 10, y + 14, _short(f"{one.kind} {own}".strip(), left - 14), "end"))
+        rows.append(tag("rect", x=f"{x:.1f}", y=y, width=f"{w:.1f}", height=18, rx=3, class_=f"run {one.kind}"))
         rows.append(_text(left + width + 10, y + 14, label, "figure"))
     height = 12 + 26 * len(lines)
-    told = "; ".join(f"{kind} {max(0, end - start) / 1e6:.1f} ms" for kind, _, start, end, _ in lines)
+    told = "; ".join(f"{one.kind} {one.milliseconds:.1f} ms" for one in lines)
     return tag(
         "svg", *rows, viewBox=f"0 0 {left + width + 120} {height}", class_="times", role="img", aria_label=told,
         width=left + width + 120, height=height,

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from ragtrace.errors import ConfigurationError, CorruptStore, RecordError
-from ragtrace.export.evidence_path import verdict_brief
+from ragtrace.export.findings import verdict_brief
 from ragtrace.registry.wording import REASONS, STATES, VERDICTS
 from ragtrace.store import Listing, Position, RequestRow, Store
 from ragtrace.store.tables import STAGE_NAMES

@@ -118,7 +118,8 @@ def test_without_an_id(cli: Cli, store_url: str) -> None:
     assert {row["request_id"] for row in rows} == {FIRST, SECOND}
     assert all(row["verdict"] for row in rows)
     assert one[0].split() == ["request", "started", "service", "segment", "verdict", "stages", "sound", "owner"]
-    assert one.index("") == 2
+    assert one[2] == "the newest 1; there are more: --limit 5 shows more of them"
+    assert one.index("") == 3
     assert narrow[0].split() == ["request", "started", "verdict", "stages", "sound"]
     assert narrow[1].startswith(SECOND)
     assert set(rows[0]["states"]) >= {"retrieval", "ranking", "generation"}

@@ -10,8 +10,12 @@ from rich.console import Console
 
 from ragtrace.analyze import analyze_record
 from ragtrace.analyze.claim_attribution import ABLATION
-from ragtrace.export.evidence_path import NOT_JUDGED, render, verdict_brief, verdict_words
+from ragtrace.analyze.diagnosis import RETURNED_BEFORE
+from ragtrace.export.evidence_path import render
+from ragtrace.export.findings import NOT_JUDGED, verdict_brief, verdict_words
+from ragtrace.export.request_view import request_view
 from ragtrace.registry.wording import VERDICTS
+from ragtrace.store import RequestLabel
 from ragtrace.types import (
     Analysis,
     Candidate,
@@ -19,9 +23,11 @@ from ragtrace.types import (
     DroppedChunk,
     ErrorInfo,
     Facet,
+    Feedback,
     GenerateRun,
     Generation,
     Gold,
+    LostChunk,
     PackedChunk,
     Packing,
     PackRun,
@@ -102,9 +108,86 @@ def test_the_path_from_question_to_claim() -> None:
     assert "owner ranking-context" in text
     assert any(line.startswith("ranking BROKEN evidence home-2021 was lost in rerank") for line in lines)
     assert "time 2021 home-2021 1 1.00 dropped" in lines
-    assert any(line.startswith("* home-2021 1 3 lost in") and line.endswith("(budget)") for line in lines)
+    assert "* home-2021 1 3 lost in reranking: rank 1 before, 3" in lines
     assert "home-2020 2 2 [2] 9 tokens, cut from 20" in lines
     assert "CONTRADICTED" in text
+
+
+def test_the_table_of_chunks_shows_what_there_is() -> None:
+    """No column of a reranker that there is not, the first candidates with the reason why they were left out, and how
+    many more there are."""
+    found = RetrieveRun(candidates=tuple(Candidate(chunk_id=f"c{rank}", rank=rank, text="x") for rank in range(1, 31)))
+    packed = PackRun(
+        packing=Packing(
+            chunks=(PackedChunk(chunk_id="c1", position=1, text="x"),),
+            dropped=(DroppedChunk(chunk_id="c2", reason="budget"),),
+        )
+    )
+    record = replace(_RECORD, stages=(found, packed, _RECORD.stages[-1]))
+    lines = [" ".join(line.split()) for line in _shown(record, None).splitlines()]
+    assert "chunk retrieved prompt" in lines
+    assert "c1 1 [1]" in lines
+    assert "c2 2 not packed (budget)" in lines
+    assert "and 16 more candidates" in lines
+    assert "reranked" in _shown(_RECORD, None)
+
+
+def test_what_the_page_says_is_said_here() -> None:
+    """What went wrong with the chunk's words, the whole answer, times, feedback and labels, and where an explanation
+    is."""
+    record = replace(
+        _RECORD,
+        session_id="s-1",
+        flags=("thumbs_down",),
+        feedback=(Feedback(request_id=_RECORD.request_id, source="user", label="bad", comment="wrong year"),),
+        stages=(*_RECORD.stages[:3], replace(_RECORD.stages[3], started_at=1, ended_at=2_000_001)),
+    )
+    label = RequestLabel(record.request_id, "ann", "ranking", {"ranking": "broken"}, note="see edition")
+    output = io.StringIO()
+    shown = render(record, _analysis(record), labels=[label], is_explained=True)
+    Console(file=output, width=200, markup=False, highlight=False).print(shown)
+    lines = [" ".join(line.split()) for line in output.getvalue().splitlines()]
+    for line in (
+        "- Needed, but lost in reranking: rank 1 before, 3 after (sunk below the 2 packed)",
+        f"home-2021 {' '.join(_TEXTS['home-2021'].split())}",
+        "answer Report it no later than 90 days after you discovered it [2].",
+        "session s-1",
+        "flags thumbs_down",
+        "feedback of user bad wrong year",
+        "label of ann ranking: broken see edition",
+        f"explained ragtrace explain {record.request_id} shows what the answer rests on",
+    ):
+        assert line in lines
+    assert any(line.startswith("times request") and line.endswith("generate 2.0 ms") for line in lines)
+
+
+def test_the_proof_of_what_broke_first_is_the_first_one() -> None:
+    """What the reranker lost goes before what was left out of the prompt, whatever the order of the needed chunks."""
+    lost = (
+        LostChunk(chunk_id="glance", where="packing", reason="budget"),
+        LostChunk(chunk_id="home-2021", where="rerank", rank_before=1, rank_after=3),
+    )
+    analysis = replace(_analysis(), lost=lost, reference_chunks=("glance", "home-2021"))
+    view = request_view(_RECORD, analysis)
+    assert [fault.given_by for fault in view.faults] == ["home-2021", "glance"]
+    assert [chunk.chunk_id for chunk in view.read][:2] == ["home-2021", "glance"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "title"),
+    [
+        ("lost_in_rewrite", "Needed, but not retrieved: dropped by the rewritten query"),
+        ("absent_from_candidates", "Needed, but not retrieved"),
+    ],
+)
+def test_evidence_that_was_not_retrieved_has_one_cause(cause: str, title: str) -> None:
+    """That of the verdict; what else is known of the chunk stands beside it and names none."""
+    diagnosis = found("recall_failure", stage("retrieval", "broken"), stage="retrieval", cause=cause)
+    lost = (LostChunk(chunk_id="home-2019", where="retrieval", reason=RETURNED_BEFORE),)
+    analysis = replace(_analysis(), diagnosis=diagnosis, lost=lost, reference_chunks=("home-2019",))
+    view = request_view(_RECORD, analysis, {"home-2019": ("i-1", "Report it.")})
+    assert view.faults[0].title == title
+    assert "as index i-1 returned it" in view.faults[0].why
 
 
 def found(verdict: str, *stages: StageFinding, **fields: Any) -> Diagnosis:

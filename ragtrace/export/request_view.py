@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 from ragtrace.analyze.diagnosis import not_known_before
 from ragtrace.analyze.services import remedy
 from ragtrace.coverage import SUPPORTED, united
-from ragtrace.export.evidence_path import ClaimView, claim_views, is_outdated, verdict_words
+from ragtrace.export.findings import ClaimView, claim_views, is_outdated, verdict_words
 from ragtrace.registry.instruments import STAGES
 from ragtrace.registry.wording import FIXES, STATES, cause_words, reason_words
 from ragtrace.types import (
@@ -28,6 +28,7 @@ from ragtrace.types import (
     PackedChunk,
     PackRun,
     RequestRecord,
+    RerankRun,
     RetrieveRun,
     Stage,
     StageFinding,
@@ -35,7 +36,19 @@ from ragtrace.types import (
     replace,
 )
 
-__all__ = ["ChunkView", "ClaimLink", "Piece", "RequestView", "StageView", "Words", "request_view"]
+__all__ = [
+    "LONGEST",
+    "ChunkView",
+    "ClaimLink",
+    "Fault",
+    "Piece",
+    "RequestView",
+    "StageView",
+    "Words",
+    "bounded",
+    "request_view",
+    "stage_times",
+]
 
 LONGEST: Final = 12_000  # characters of one text that are shown
 _ALL: Final = 2_000_000  # of all texts of a page
@@ -43,12 +56,16 @@ _SHOWN: Final = 14  # chunks of the picture; those that matter come first
 _MOST_WORDS: Final = 400  # of two texts that are compared word by word
 _VALUES: Final = re.compile(r"(?:^|: )([^:]{1,200}), the evidence says (.{1,200})\Z", re.DOTALL)
 _ALIKE: Final = 0.5  # of the words, from which on a difference is one
+_KINDS: Final = {RetrieveRun: "retrieve", RerankRun: "rerank", PackRun: "pack", GenerateRun: "generate"}
+_RUNS: Final = 60  # of a request, whose times are shown
 _WHERE: Final = {
     "retrieval": "not retrieved",
     "rerank": "lost in reranking",
     "packing": "left out of the prompt",
     "truncation": "cut in the prompt",
 }
+
+_ABSENT: Final = ("absent_from_candidates", "absent_from_index")  # causes that say no more than where
 
 Tone: TypeAlias = Literal["good", "bad", "doubt", "plain"]
 _TONES: Final[Mapping[str, Tone]] = {
@@ -229,6 +246,33 @@ def bounded(record: RequestRecord) -> tuple[RequestRecord, bool]:
     return replace(record, stages=tuple(reversed(stages)), query=query), is_cut
 
 
+@dataclass(frozen=True, slots=True)
+class StageTime:
+    """When a run of a stage, or the whole request, began and ended: nanoseconds. name: of the run, where it has one."""
+
+    kind: str
+    name: str
+    began: int
+    ended: int
+    is_error: bool = False
+
+    @property
+    def milliseconds(self) -> float:
+        """How long it took."""
+        return max(0, self.ended - self.began) / 1e6
+
+
+def stage_times(record: RequestRecord) -> list[StageTime]:
+    """The request, then its first runs."""
+    runs = [run for run in record.stages if run.ended_at]
+    began = min([record.started_at or runs[0].started_at, *(run.started_at for run in runs)]) if runs else 0
+    whole = max([record.ended_at - began, *(run.ended_at - began for run in runs), 1]) if runs else 1
+    found = [StageTime("request", "", began, began + whole)]
+    for run in runs[:_RUNS]:
+        found.append(StageTime(_KINDS[type(run)], run.name, run.started_at, run.ended_at, bool(run.error)))
+    return found
+
+
 def _tone(analysis: Analysis | None) -> Tone:
     if analysis is None:
         return "plain"
@@ -277,6 +321,7 @@ def _chunks(record: RequestRecord, analysis: Analysis | None, claims: Sequence[C
     dropped = {one.chunk_id: one.why for one in packing.dropped} if packing else {}
     needed = analysis.reference_chunks if analysis else ()
     lost = {one.chunk_id: one for one in analysis.lost} if analysis else {}
+    cause = analysis.diagnosis.cause if analysis and analysis.diagnosis.stage == "retrieval" else None
     quoted = [claim.rationale.chunk_id for claim in claims if claim.rationale]
     wanted = dict.fromkeys((*needed, *packed, *lost, *quoted))
     others = [one for one in candidates if one not in wanted]
@@ -297,7 +342,7 @@ def _chunks(record: RequestRecord, analysis: Analysis | None, claims: Sequence[C
                 reranked=move.rank_after if move else None,
                 position=chunk.position if chunk else None,
                 is_needed=chunk_id in needed,
-                loss=_loss(loss) if loss else None,
+                loss=_loss(loss, cause) if loss else None,
                 lost_at=loss.where if loss else None,
                 dropped=dropped.get(chunk_id),
                 tokens=chunk.tokens if chunk else None,
@@ -311,15 +356,19 @@ def _chunks(record: RequestRecord, analysis: Analysis | None, claims: Sequence[C
     return tuple(views)
 
 
-def _reading_place(chunk: ChunkView) -> tuple[bool, bool, int]:
-    """What was needed and lost comes first, then the prompt in its order, then the others by rank."""
-    is_lost = chunk.is_needed and chunk.loss is not None
-    return not is_lost, chunk.position is None, chunk.position or chunk.retrieved or 0
+def _reading_place(chunk: ChunkView) -> tuple[int, bool, int]:
+    """What was needed and lost comes first, in the order of the path, then the prompt in its order, then the others by
+    rank."""
+    lost = list(_WHERE).index(chunk.lost_at) if chunk.is_needed and chunk.lost_at else len(_WHERE)
+    return lost, chunk.position is None, chunk.position or chunk.retrieved or 0
 
 
-def _loss(loss: LostChunk) -> str:
-    """Where and how: `lost in reranking: rank 1 before, 12 after (budget)`."""
+def _loss(loss: LostChunk, cause: str | None) -> str:
+    """Where and how: `lost in reranking: rank 1 before, 12 after (budget)`. cause: of a retrieval that broke first,
+    which stands in the place of what the loss alone tells."""
     words = _WHERE[loss.where]
+    if loss.where == "retrieval" and cause is not None:
+        return words if cause in _ABSENT else f"{words}: {cause_words(cause)}"
     if loss.where == "rerank" and loss.rank_before:
         words += f": rank {loss.rank_before} before, {loss.rank_after or 'none'} after"
     return f"{words} ({loss.reason})" if loss.reason and loss.reason not in words else words
@@ -435,10 +484,12 @@ def _losses(
     analysis: Analysis, stage: Stage, by_id: Mapping[str, ChunkView], known: Mapping[str, tuple[str, str]]
 ) -> Iterator[Fault]:
     """The needed chunks that the stage lost, with their words, and what no candidate holds."""
-    places = ("retrieval",) if stage == "retrieval" else ("rerank", "packing", "truncation")
-    for loss in analysis.lost:
+    places = (
+        ("retrieval",) if stage == "retrieval" else ("rerank", "packing", "truncation")
+    )  # what broke first is first
+    for loss in sorted((one for one in analysis.lost if one.where in places), key=lambda one: places.index(one.where)):
         chunk = by_id.get(loss.chunk_id)
-        if loss.where not in places or chunk is None:
+        if chunk is None:
             continue
         words, version = tuple(Words(piece.text, piece.is_cut) for piece in chunk.pieces), ""
         if not words and loss.chunk_id in known:
