@@ -1,28 +1,34 @@
-"""How long the pages take as the store grows: milliseconds of each page's data, and of the page, over a SQLite file.
+"""How long the pages take as the store grows: milliseconds of each page's data, and of the page, over a SQLite file or
+in PostgreSQL.
 
 The stores differ only in how many analyzed requests they hold: two hundred are analyzed, the others are copies of
-their rows at other times. Data is what a page reads and computes; a page is that with its HTML, through the whole
-application.
-Usage: python bench/web.py [REQUESTS ...]
+their rows at other times, each with words of its own in the index of words. Data is what a page reads and computes; a
+page is that with its HTML, through the whole application.
+Usage: python bench/web.py [--on sqlite|postgresql] [REQUESTS ...]
 """
 
 from __future__ import annotations
 
+import argparse
+import gc
 import logging
-import sqlite3
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from starlette.testclient import TestClient
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
+
+from bench.receivers.databases import Postgres, engine
 from ragtrace.analyze import worker
-from ragtrace.store import Listing, Position, Store
+from ragtrace.store import Drawing, Drawn, Listing, Position, Store
+from ragtrace.store._content import decompress
 from ragtrace.types import (
     Candidate,
     GenerateRun,
@@ -41,6 +47,31 @@ from ragtrace.web import Everybody, make_app
 ORIGINALS, ROUNDS, CANDIDATES, CLAIMS = 200, 40, 50, 4
 START, STEP = 1_700_000_000_000_000_000, 1_000_000_000
 COPIED = ("request", "analysis", "score", "diagnosis", "trait")
+SERVICE, LARGE = "bench", "large"
+FILTERS: dict[str, dict[str, Any]] = {
+    "stage": {"stage": "generation"},
+    "segment and verdict": {"segment": "s7", "verdict": "grounding_failure"},
+    "version": {"version": "model=m-2"},
+    "unlabeled": {"is_labeled": False},
+    "nothing found": {"verdict": "error"},
+    "no such version": {"version": "model=none"},
+    "no such flag": {"flag": "none"},
+    "labeled": {"is_labeled": True},
+}
+SEARCHES = {"in all": "most item", "in one of 1,000": "w7 item", "in none": "even odd", "unknown": "zebra"}
+PATHS = (
+    "/",
+    f"/?service={SERVICE}&window=all",
+    f"/requests?service={SERVICE}",
+    "/requests?search=most+item",
+    "/requests?search=even+odd",
+    "/requests/r7",
+    f"/requests/{LARGE}",
+    f"/triage?service={SERVICE}",
+    f"/label?service={SERVICE}",
+    "/gate",
+    "/runbooks/",
+)
 
 
 def record(request_id: str, at: int, candidates: int = CANDIDATES, claims: int = CLAIMS) -> RequestRecord:
@@ -59,7 +90,7 @@ def record(request_id: str, at: int, candidates: int = CANDIDATES, claims: int =
     )
     return RequestRecord(
         request_id=request_id,
-        service="bench",
+        service=SERVICE,
         segment=f"s{number % 10}",
         started_at=at,
         ended_at=at + 900_000_000,
@@ -84,31 +115,65 @@ def record(request_id: str, at: int, candidates: int = CANDIDATES, claims: int =
     )
 
 
-def filled(file: Path, requests: int) -> str:
-    """A store with so many analyzed requests, and one with 200 candidates and 100 claims."""
-    url = f"sqlite:///{file}"
+def fill(url: str, requests: int) -> None:
+    """Write so many analyzed requests, one with 200 candidates and 100 claims, and a drawing to be labeled."""
     with Store.open(url) as store:
         store.write([record(f"r{number}", START + number * STEP) for number in range(ORIGINALS)])
-        store.write([record("large", START, 200, 100)])
+        store.write([record(LARGE, START, 200, 100)])
+        store.search_on()
         worker.run(store)
-    copies, span = requests // ORIGINALS, ORIGINALS * STEP
-    with closing(sqlite3.connect(file)) as database, database:
+        store.draw(Drawing("d", SERVICE, 0, 2**62, {}, "j", 1, 1.0), [Drawn("r7", 0, "named", 1.0)])
+    copies = requests // ORIGINALS
+    opened = engine(url)
+    with opened.begin() as connection:
         for table in COPIED:
-            columns = [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
-            shifted = {
-                "request_id": "request_id || '-' || n",
-                "started_at": f"started_at + n * {span}",
-                "ended_at": f"ended_at + n * {span}",
-            }
-            values = ", ".join(shifted.get(name, f'"{name}"') for name in columns)
-            named = ", ".join(f'"{name}"' for name in columns)
-            database.execute(
-                f"WITH RECURSIVE copies(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM copies WHERE n < {copies})"
-                f" INSERT INTO {table} ({named}) SELECT {values} FROM {table}, copies"
-                f" WHERE n < {copies} AND request_id <> 'large'"
-            )
-        database.execute("ANALYZE")
-    return url
+            copy(connection, table, copies)
+        index(connection, copies)
+    with opened.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql("ANALYZE" if opened.dialect.name == "sqlite" else "VACUUM ANALYZE")
+    opened.dispose()
+
+
+def copy(connection: sa.Connection, table: str, copies: int, **more: str) -> None:
+    """Copy the rows of a table to other requests at other times."""
+    span = ORIGINALS * STEP
+    changed = {
+        "request_id": "request_id || '-' || n",
+        "started_at": f"started_at + n * {span}",
+        "ended_at": f"ended_at + n * {span}",
+    } | more
+    columns = [column["name"] for column in sa.inspect(connection).get_columns(table)]
+    values = ", ".join(changed.get(name, f'"{name}"') for name in columns)
+    named = ", ".join(f'"{name}"' for name in columns)
+    connection.exec_driver_sql(
+        f"WITH RECURSIVE copies(n) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT n + 1 FROM copies WHERE n < {copies})"
+        f" INSERT INTO {table} ({named}) SELECT {values} FROM {table}, copies"
+        f" WHERE n < {copies} AND request_id <> '{LARGE}'"
+    )
+
+
+def index(connection: sa.Connection, copies: int) -> None:
+    """Words of the copies: those of the request, one of a thousand, and one of two that no request has both of."""
+    own = "' w' || (n % 1000) || CASE WHEN n % 2 = 0 THEN ' even' ELSE ' odd' END"
+    if connection.dialect.name == "postgresql":
+        span = ORIGINALS * STEP
+        connection.exec_driver_sql("DROP INDEX ix_search_entry_words")
+        copy(connection, "search_entry", copies, id=f"id + n * {span}", words=f"words || {own}")
+        connection.exec_driver_sql(
+            "CREATE INDEX ix_search_entry_words ON search_entry USING gin"
+            " (array_to_tsvector(string_to_array(words, ' ')))"
+        )
+        return
+    copy(connection, "search_entry", copies, id="(SELECT r.started_at FROM request r"
+         " WHERE r.request_id = search_entry.request_id || '-' || n) >> 20")  # fmt: skip
+    driver: Any = connection.connection.driver_connection
+    driver.create_function("plain", 1, lambda words: decompress(words).decode(), deterministic=True)
+    connection.exec_driver_sql(
+        "INSERT INTO search_word (rowid, words) SELECT e.id, plain(o.words) || "
+        + own.replace("n %", "CAST(substr(e.request_id, instr(e.request_id, '-') + 1) AS INTEGER) %")
+        + " FROM search_entry e JOIN search_entry o ON o.request_id = substr(e.request_id, 1,"
+        " instr(e.request_id, '-') - 1) WHERE instr(e.request_id, '-') ORDER BY e.id"
+    )
 
 
 def measured(act: Callable[[], Any]) -> str:
@@ -126,15 +191,18 @@ def measured(act: Callable[[], Any]) -> str:
 
 def measure(url: str, size: int) -> None:
     """Print the table of one store."""
-    from ragtrace.web._overview import overview
-    from ragtrace.web._request_view import request_view
+    from ragtrace.export.request_view import request_view
+    from ragtrace.web._overview import overview, service_lines
+    from ragtrace.web._triage_view import triage_view
 
     with Store.open(url) as store:
-        browser = TestClient(make_app(store, Everybody(), is_local=True), base_url="http://localhost")
+        pages = TestClient(make_app(store, Everybody(may_judge=True), is_local=True), base_url="http://localhost")
         middle = Position(START + size // 2 * STEP, "")
+        viewer = Everybody().viewer("")
+        assert viewer is not None
 
         def listed(**more: Any) -> Any:
-            page = store.list_requests(Listing(service="bench", **more), middle, limit=25, scan=4_000)
+            page = store.list_requests(Listing(**more), middle, limit=25, scan=4_000)
             return store.get_records([row.request_id for row in page.rows])
 
         def one(name: str) -> Any:
@@ -142,30 +210,48 @@ def measure(url: str, size: int) -> None:
             assert found is not None
             return request_view(found, store.get_analysis(name))
 
-        viewer = Everybody().viewer("")
-        assert viewer is not None
         data: dict[str, Callable[[], Any]] = {
-            "overview, a day": lambda: overview(store, "bench", "24h", viewer),
-            "overview, everything": lambda: overview(store, "bench", "all", viewer),
-            "requests": listed,
-            "requests, stage": lambda: listed(stage="generation"),
-            "requests, nothing found": lambda: listed(verdict="error"),
+            "services": lambda: service_lines(store, store.services(), None),
+            "overview, a day": lambda: overview(store, SERVICE, "24h", viewer),
+            "overview, everything": lambda: overview(store, SERVICE, "all", viewer),
+            "requests": lambda: listed(service=SERVICE),
+            **{f"requests, {name}": partial(listed, service=SERVICE, **asked) for name, asked in FILTERS.items()},
+            **{f"search, {name}": partial(listed, search=words) for name, words in SEARCHES.items()},
             "one request": lambda: one("r7"),
-            "200 candidates, 100 claims": lambda: one("large"),
+            "200 candidates, 100 claims": lambda: one(LARGE),
+            "triage": lambda: triage_view(store, SERVICE, {}),
+            "triage, everything": lambda: triage_view(store, SERVICE, {"since": str(START)}),
         }
         for name, act in data.items():
-            print(f"  data  {name:<28}{measured(act)}", flush=True)
-        for path in ("/?service=bench", "/requests?service=bench", "/requests/r7", "/requests/large"):
-            print(f"  page  {path:<28}{measured(partial(browser.get, path))}", flush=True)
+            print(f"  data  {name:<30}{measured(act)}", flush=True)
+        for path in PATHS:
+            assert pages.get(path).status_code == 200, path
+            print(f"  page  {path:<30}{measured(partial(pages.get, path))}", flush=True)
 
 
 def main() -> None:
     """Print a table for each size."""
+    given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    given.add_argument("sizes", metavar="REQUESTS", type=int, nargs="*", default=[10_000, 100_000])
+    given.add_argument("--on", choices=("sqlite", "postgresql"), default="sqlite")
+    asked = given.parse_args()
     logging.disable(logging.WARNING)
-    for size in [int(each) for each in sys.argv[1:]] or [10_000, 100_000]:
+    gc.freeze()  # as the server does
+    for size in asked.sizes:
+        print(f"{size:,} requests in {asked.on}: milliseconds, clock median and p95, processor median and p95")
+        if asked.on == "postgresql":
+            postgres = Postgres()
+            try:
+                url = postgres.server.new_database()
+                fill(url, size)
+                measure(url, size)
+            finally:
+                postgres.stop()
+            continue
         with tempfile.TemporaryDirectory() as folder:
-            print(f"{size:,} requests: milliseconds, clock median and p95, processor median and p95")
-            measure(filled(Path(folder) / "web.db", size), size)
+            url = f"sqlite:///{folder}/web.db"
+            fill(url, size)
+            measure(url, size)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from ragtrace.store.database import clean
 from ragtrace.store.rows import COVERAGE, Glance, Listing, Position, RequestPage
 from ragtrace.store.tables import STAGE_NAMES, diagnosis, request, request_label, trait
 
-__all__ = ["bounds", "page", "services_of", "slices"]
+__all__ = ["bounds", "count", "page", "services_of", "slices", "start_of"]
 
 _OF_REQUEST: Final = sa.and_(diagnosis.c.request_id == request.c.request_id, diagnosis.c.kind == COVERAGE)
 _JOINED: Final = request.join(diagnosis, _OF_REQUEST, isouter=True)
@@ -165,6 +165,19 @@ def slices(connection: sa.Connection, wanted: Listing, bounds: Sequence[int], ea
 def _glance(row: Sequence[Any]) -> Glance:
     own, stages = len(_GLANCED), len(STAGE_NAMES)
     return Glance._make((*row[:own], tuple(row[own : own + stages]), tuple(row[own + stages :])))
+
+
+def count(connection: sa.Connection, wanted: Listing, most: int) -> int:
+    """How many requests an index on time leads to for `wanted`, counted as far as `most`."""
+    some = _near(wanted, None).limit(most).subquery()
+    return connection.scalar(sa.select(sa.func.count()).select_from(some)) or 0
+
+
+def start_of(connection: sa.Connection, wanted: Listing, number: int) -> int | None:
+    """When the request began that is the `number`-th newest of those that an index on time leads to, from 1."""
+    query = _near(wanted, None).order_by(request.c.started_at.desc(), request.c.request_id.desc())
+    row = connection.execute(query.limit(1).offset(number - 1)).first()
+    return None if row is None else row.started_at
 
 
 def bounds(connection: sa.Connection, service: str, tenant: str | None) -> tuple[int, int] | None:

@@ -210,6 +210,18 @@ class Store:
         with self._database.read() as connection:
             return listing.slices(connection, wanted, bounds, each)
 
+    def count_requests(self, wanted: Listing, most: int) -> int:
+        """How many requests there are of a service, segment, tenant, session and time, counted as far as `most`; other
+        filters do not count."""
+        with self._database.read() as connection:
+            return listing.count(connection, wanted, most)
+
+    def start_of(self, wanted: Listing, number: int) -> int | None:
+        """When the request began that is the `number`-th newest, from 1, of a service, segment, tenant, session and
+        time; None where there are fewer."""
+        with self._database.read() as connection:
+            return listing.start_of(connection, wanted, number)
+
     def time_bounds(self, service: str, tenant: str | None = None) -> tuple[int, int] | None:
         """When the first and the last request of a service (and tenant) began; None where there is none."""
         with self._database.read() as connection:

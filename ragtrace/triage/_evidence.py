@@ -89,15 +89,11 @@ class Window:
 @dataclass(frozen=True, slots=True)
 class JudgedRequest:
     """One request, and the states of the stages of which it tells something of their own: no earlier one is broken or
-    suspected."""
+    suspected. weight: how many requests of the traffic it stands for."""
 
     row: Sampled
     states: dict[Stage, StageState]
-
-    @property
-    def weight(self) -> float:
-        """How many requests of the traffic it stands for."""
-        return sampling_weight(self.row.head_probability)
+    weight: float
 
     def is_judged(self, stage: Stage) -> bool:
         """Whether the stage is sound or broken."""
@@ -263,7 +259,8 @@ def has_gold(reference: Reference | None) -> bool:
 
 
 def _judged(row: Sampled) -> JudgedRequest:
-    return JudgedRequest(row, {stage: row.states[stage] for stage in stages_in_scope(row.states)})
+    states = {stage: row.states[stage] for stage in stages_in_scope(row.states)}
+    return JudgedRequest(row, states, sampling_weight(row.head_probability))
 
 
 def weighed(requests: Iterable[JudgedRequest], counts: Callable[[JudgedRequest], bool]) -> Weighed:

@@ -20,6 +20,7 @@ from ragtrace.types import Grading
 
 __all__ = ["graded_sentences"]
 
+_FEW: Final = 40  # requests by which it is known that none is graded
 _READ: Final = 600  # requests whose analyses are read: shares to four points
 _LEVEL: Final = 0.05  # the chance that any of the releases looked at is named where grades did not change
 
@@ -41,9 +42,15 @@ def graded_sentences(store: Store, evidence: JudgedSample) -> tuple[str, ...]:
 
 
 def _graded(store: Store, evidence: JudgedSample) -> _Requests:
-    """The graded requests, oldest first; of many every so manieth."""
-    step = -(-len(evidence.requests) // _READ) or 1
-    requests = evidence.requests[::step]
+    """The graded requests, oldest first; of many every so manieth. Where none of a few over the whole time is graded,
+    no more are read."""
+    few = _read(store, evidence.requests, _FEW)
+    return _read(store, evidence.requests, _READ) if few else few
+
+
+def _read(store: Store, requests: Sequence[JudgedRequest], most: int) -> _Requests:
+    """Those of up to `most` of the requests, evenly in time, that are graded."""
+    requests = requests[:: -(-len(requests) // most) or 1]
     analyses = store.get_analyses([each.row.request_id for each in requests])
     known = ((each, analyses.get(each.row.request_id)) for each in requests)
     return [_Graded(each, found.grading) for each, found in known if found is not None and found.grading is not None]

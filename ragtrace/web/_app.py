@@ -30,7 +30,7 @@ from ragtrace.web._explanation_job import ask_for_explanation, explanation_state
 from ragtrace.web._gate_pages import comparing, gate_list, gate_report
 from ragtrace.web._judgments import KEPT, SAID, asked_stages, judge_page, label_request
 from ragtrace.web._label_queue import label_queue, test_case
-from ragtrace.web._overview import WINDOWS, overview, service_lines
+from ragtrace.web._overview import COUNTED, WINDOWS, overview, service_lines
 from ragtrace.web._request_list import CHOICES, read_filter, rows_page
 from ragtrace.web._runbooks import runbook, runbook_names
 from ragtrace.web._style import stylesheet
@@ -293,7 +293,13 @@ class _Pages:
             raise _UNKNOWN("No service of this name has requests.")
         may_triage = viewer.owns(service)
         return self._shown(
-            "overview.html", viewer, shown=shown, services=services, windows=list(WINDOWS), may_triage=may_triage
+            "overview.html",
+            viewer,
+            shown=shown,
+            services=services,
+            windows=list(WINDOWS),
+            may_triage=may_triage,
+            counted=COUNTED,
         )
 
     def requests(self, asked: _Asked) -> Response:

@@ -215,6 +215,7 @@ def times_picture(record: RequestRecord) -> Html:
     )  # fmt: skip
 
 
+_RADIUS: Final = 11  # of a release's number on the time axis
 _STATES: Final = ("sound", "suspected", "not_known", "broken")
 
 
@@ -270,11 +271,12 @@ def trend_picture(
             told = f"{name}: broken in {broken:.0%}, suspected in {suspected or 0:.0%} of this slice's requests"
             parts.append(tag("a", tag("title", told), *bars, href=link, tabindex="-1"))
     bottom = 40 + len(stages) * row
-    for at, mark in releases:
-        x = left + width * at
-        parts.append(tag("line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1=24, y2=bottom - 18, class_="release"))
-        parts.append(tag("circle", cx=f"{x:.1f}", cy=14, r=11, class_="release"))
-        parts.append(_text(x, 18.5, mark, "middle number"))
+    places = [left + width * at for at, _ in releases]
+    for x, circle, (_, mark) in zip(places, _apart(places, left + width), releases, strict=True):
+        parts.append(tag("line", x1=f"{circle:.1f}", x2=f"{x:.1f}", y1=25, y2=32, class_="release"))
+        parts.append(tag("line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1=32, y2=bottom - 18, class_="release"))
+        parts.append(tag("circle", cx=f"{circle:.1f}", cy=14, r=_RADIUS, class_="release"))
+        parts.append(_text(circle, 18.5, mark, "middle number"))
     for at, written in times:
         parts.append(_text(left + width * at, bottom - 2, written, "faint middle"))
     label = "Shares of broken and suspected requests by stage over time, with the releases; the tables say the same."
@@ -282,6 +284,18 @@ def trend_picture(
         "svg", *parts, viewBox=f"0 0 {left + width + 24} {bottom + 4}", class_="trend", role="group", aria_label=label,
         width=left + width + 24, height=bottom + 4,
     )  # fmt: skip
+
+
+def _apart(places: Sequence[float], most: float) -> list[float]:
+    """Where circles stand that shall not cover each other, in their order, none behind `most`: releases of one moment
+    stand side by side."""
+    found: list[float] = []
+    for x in places:
+        found.append(max(x, found[-1] + 2 * _RADIUS + 2) if found else x)
+    for number in range(len(found) - 1, -1, -1):
+        limit = most if number == len(found) - 1 else found[number + 1] - 2 * _RADIUS - 2
+        found[number] = min(found[number], limit)
+    return found
 
 
 def _bar(x: float, y: float, step: float, height: float, class_: str) -> Html:

@@ -33,6 +33,9 @@ __all__ = ["Overview", "ServiceLine", "overview", "service_lines"]
 _LABELS: Final = {"sound": "sound", "suspected": "suspected", "not_known": "not known", "broken": "broken"}
 _GROUPS: Final = 20  # of broken requests
 _SEGMENTS: Final = 40  # that are listed
+_DRAWN: Final = 24  # releases that are drawn
+COUNTED: Final = 10_000
+"""How far the requests of a window are counted: a page is as quick in a store of millions."""
 _SLICES: Final = 36
 _EACH: Final = 24  # requests of a slice that are looked at
 _FEW_SLICES, _FEW_EACH = 12, 12  # of a service among others
@@ -103,28 +106,32 @@ class SegmentLine:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseMark:
-    """Versions that came at about the same moment, under one number. stages: those that began to break with it."""
+    """A version that came within the window, with its number on the time axis. stages: those that began to break with
+    it."""
 
     number: int
     at: int
-    versions: tuple[str, ...]
+    version: str
     stages: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All of it. looked_at: requests; since, until: nanoseconds."""
+    """All of it. looked_at: requests; stored: how many there are, counted as far as `COUNTED`; since, until:
+    nanoseconds; more_releases: how many came beside those that are drawn."""
 
     service: str
     window: str
     since: int
     until: int
     looked_at: int
+    stored: int
     conclusion: tuple[str, ...]
     stages: tuple[StageLine, ...]
     breaks: tuple[Break, ...]
     segments: tuple[SegmentLine, ...]
     releases: tuple[ReleaseMark, ...]
+    more_releases: int
     trend: Html | None
     expenses: tuple[ExpenseLine, ...]
     calibration: str | None
@@ -177,9 +184,11 @@ def overview(store: Store, service: str, window: str, viewer: Viewer) -> Overvie
     slices = store.slices(Listing(service=service, tenant_id=tenant), edges, _EACH)
     every = [one for each in slices for one in each]
     known = [one for one in every if any(one.states)]
+    within = Listing(service=service, tenant_id=tenant, since=edges[0], until=edges[-1])
     by_slice = _by_slice(slices)
     whole = _whole(by_slice)
-    marks = _releases(store.releases(service) if viewer.owns(service) else (), edges[0], edges[-1])
+    came = _releases(store.releases(service) if viewer.owns(service) else (), edges[0], edges[-1])
+    marks = _marks(came, {one.suspected_rollout for one in known if one.stage is not None})
     link = _linker(service, edges[0], edges[-1])
     breaks = tuple(_breaks(known, marks, link))
     stages = tuple(_stage_lines(known, whole, link))
@@ -189,11 +198,13 @@ def overview(store: Store, service: str, window: str, viewer: Viewer) -> Overvie
         since=edges[0],
         until=edges[-1],
         looked_at=len(every),
+        stored=store.count_requests(within, COUNTED),
         conclusion=_conclusion(stages, breaks, len(known)),
         stages=stages,
         breaks=breaks,
         segments=tuple(_segments(_tallied((one.segment, one) for one in every), whole, link)),
         releases=tuple(_told(marks, breaks)),
+        more_releases=len(came) - len(marks),
         trend=_trend(by_slice, edges, marks, stages, link) if known else None,
         expenses=tuple(expense_lines(every)),
         calibration=promise(store, service) if viewer.owns(service) else None,
@@ -329,26 +340,24 @@ def _stage_lines(known: Sequence[Glance], whole: Sequence[Tally], link: _Link) -
         )
 
 
-_Mark = tuple[int, int, tuple[str, ...]]  # number, moment, versions
+_Mark = tuple[int, int, str]  # number, moment, version
 
 
-def _releases(known: Sequence[Release], since: int, until: int) -> list[_Mark]:
+def _releases(known: Sequence[Release], since: int, until: int) -> list[tuple[int, str]]:
     """What came within the window, at its very beginning apart: that was there before, or is all that there is."""
-    came = sorted((one.at, f"{one.component}={one.version}") for one in known if since < one.at < until)
-    near = max(1, (until - since) // 200)
-    groups: list[tuple[int, list[str]]] = []
-    for at, name in came:
-        if groups and at - groups[-1][0] <= near:
-            groups[-1][1].append(name)
-        else:
-            groups.append((at, [name]))
-    return [(number, at, tuple(names)) for number, (at, names) in enumerate(groups, 1)]
+    return sorted((one.at, f"{one.component}={one.version}") for one in known if since < one.at < until)
+
+
+def _marks(came: Sequence[tuple[int, str]], suspected: Container[str | None]) -> list[_Mark]:
+    """Each release with a number of its own, in their order; of many those that are suspected, then the newest."""
+    chosen = sorted(came, key=lambda one: (one[1] not in suspected, -one[0]))[:_DRAWN]
+    return [(number, at, version) for number, (at, version) in enumerate(sorted(chosen), 1)]
 
 
 def _told(marks: Sequence[_Mark], breaks: Sequence[Break]) -> Iterator[ReleaseMark]:
-    for number, at, versions in marks:
+    for number, at, version in marks:
         stages = dict.fromkeys(one.stage for one in breaks if one.release == number)
-        yield ReleaseMark(number, at, versions, tuple(stages))
+        yield ReleaseMark(number, at, version, tuple(stages))
 
 
 def _breaks(known: Sequence[Glance], marks: Sequence[_Mark], link: _Link) -> Iterator[Break]:
@@ -369,7 +378,7 @@ def _breaks(known: Sequence[Glance], marks: Sequence[_Mark], link: _Link) -> Ite
                 owner=STAGES[STAGE_NAMES.index(stage)].owner,
                 verdict=VERDICTS.get(ones[0].verdict, ones[0].verdict),
                 rollout=rollout,
-                release=next((number for number, _, names in marks if rollout in names), None),
+                release=next((number for number, _, version in marks if rollout == version), None),
                 cause=cause_words(causes.most_common(1)[0][0]) if causes and stage == "retrieval" else None,
                 share=share,
                 first_at=first,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import socket
 import sys
@@ -75,6 +76,8 @@ def run(store_url: str, settings: WebSettings, ready: Callable[[str], object] = 
     require()
     with _listening(settings) as listener, Store.open(store_url) as store:
         server = _server(store, settings)
+        gc.collect()
+        gc.freeze()  # what is loaded now stays: looking through it again and again stops a page for 0.1 seconds
         ready(settings.address)
         server.run(sockets=[listener])
 

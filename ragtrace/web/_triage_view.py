@@ -9,7 +9,7 @@ from typing import Final
 
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry.instruments import STAGES
-from ragtrace.store import Store
+from ragtrace.store import Listing, Store
 from ragtrace.store.label_budget import OTHER
 from ragtrace.triage import Check, Report, Window, pages_text, triage_segment
 from ragtrace.triage.postmortem import postmortem
@@ -31,7 +31,8 @@ from ragtrace.web._request_list import read_time
 __all__ = ["TriageView", "postmortem_draft", "triage_view"]
 
 _DAY: Final = 86_400 * 10**9
-_MOST: Final = 1_000  # requests that are read, evenly in time
+_MOST: Final = 600  # requests that are read, evenly in time: shares to four points
+_BUSY: Final = 10_000  # requests, the newest, that a page without a time looks at where a day has more
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +108,18 @@ def postmortem_draft(store: Store, service: str, query: Mapping[str, str]) -> st
 
 
 def _asked(store: Store, service: str, query: Mapping[str, str]) -> tuple[Window, str | None]:
+    segment = query.get("segment", "").strip() or None
     around = store.time_bounds(service)
     last = around[1] + 1 if around else 0
     first = around[0] if around else 0
     until = _moment("until", query.get("until")) or last
     since = _moment("since", query.get("since"))
     if since is None or (since >= last and until == last):  # nothing came since then: the day before the last request
-        since = max(first, until - _DAY)
+        busy = store.start_of(Listing(service=service, segment=segment, until=until), _BUSY)
+        since = max(first, until - _DAY, busy or 0)
     if since >= until:
         raise ConfigurationError("the window ends before it begins; give since before until")
-    return Window.of(since, until), query.get("segment", "").strip() or None
+    return Window.of(since, until), segment
 
 
 def _moment(name: str, text: str | None) -> int | None:

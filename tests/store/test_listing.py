@@ -73,6 +73,17 @@ def test_slices_hold_the_first_requests_of_each(store: Store) -> None:
         assert [one.started_at for one in each] == sorted(one.started_at for one in each)
 
 
+def test_requests_are_counted_as_far_as_asked(store: Store) -> None:
+    """Of a service and a time, and no further."""
+    all_of_it = len(store.list_requests(Listing(service=SERVICE), limit=10_000, scan=10_000).rows)
+    assert store.count_requests(Listing(service=SERVICE), 10_000) == all_of_it
+    assert store.count_requests(Listing(service=SERVICE), 7) == 7
+    assert store.count_requests(Listing(service=SERVICE, since=END + 1), 7) == 0
+    newest = store.list_requests(Listing(service=SERVICE), limit=5, scan=100).rows
+    assert store.start_of(Listing(service=SERVICE), 5) == newest[4].started_at
+    assert store.start_of(Listing(service=SERVICE), all_of_it + 1) is None
+
+
 def test_a_tenant_has_its_own_services_and_times(store: Store) -> None:
     """Of services that others have, only where the tenant has requests in them."""
     assert store.services_of("acme") == ["other"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from ragtrace.store import Glance
+from ragtrace.web._drawings import _apart
 from ragtrace.web._expenses import expense_lines
-from ragtrace.web._overview import _tallied, _worst_segments
+from ragtrace.web._overview import _DRAWN, _marks, _tallied, _worst_segments
 
 SOUND, BROKEN = ("sound", None, "sound", None), ("sound", None, "broken", None)
 
@@ -42,6 +45,20 @@ def test_the_worst_segments_are_those_with_the_highest_share() -> None:
     during = [*of("large", 100, 30), *of("small", 12, 11), *of("tiny", 7, 7), *of("sound", 50, 0)]
     worst = _worst_segments(during, {one.request_id for one in during if "broken" in one.request_id})
     assert [(name, share.count, share.of) for name, share in worst] == [("small", 11, 12), ("large", 30, 100)]
+
+
+def test_releases_of_one_moment_have_numbers_of_their_own() -> None:
+    """Side by side on the axis, none behind its end; of many those that are suspected are drawn, then the newest."""
+    assert _marks([(5, "index=i-2"), (5, "rewriter=r-2")], set()) == [(1, 5, "index=i-2"), (2, 5, "rewriter=r-2")]
+    places = _apart([100.0, 100.0, 101.0, 990.0, 1000.0], 1000.0)
+    assert all(after - before >= 22 for before, after in pairwise(places))
+    assert places[0] == 100.0
+    assert places[-1] == 1000.0
+    many = [(at, f"prompt={at}") for at in range(_DRAWN + 10)]
+    chosen = [version for _, _, version in _marks(many, {"prompt=0"})]
+    assert len(chosen) == _DRAWN
+    assert chosen[:2] == ["prompt=0", "prompt=11"]
+    assert chosen[-1] == many[-1][1]
 
 
 def test_expenses_are_means_of_the_traffic_and_say_who_counted() -> None:
