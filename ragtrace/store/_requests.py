@@ -379,13 +379,12 @@ def _scored(metrics: Sequence[str]) -> sa.Select[Any]:
 
 def _sampled(row: sa.Row[Any], metrics: Sequence[str]) -> Sampled:
     own, stages = len(_SAMPLED), len(_SAMPLED) + 2 * len(STAGE_NAMES)
-    *known, judge = row[:own]  # by place, in the order of `_scored`: by name it takes twice as long
+    names = (column.name for column in _SAMPLED)  # by place, in the order of `_scored`: by name it takes twice as long
     states, reasons, doubted = row[own:stages:2], row[own + 1 : stages : 2], (row[stages] or "").split(",")
     return Sampled(
-        *known,
+        **dict(zip(names, row[:own], strict=True)),
         states={stage: state for stage, state in zip(STAGE_NAMES, states, strict=True) if state is not None},
         reasons={stage: reason for stage, reason in zip(STAGE_NAMES, reasons, strict=True) if reason is not None},
         scores=dict(zip(metrics, row[stages + 1 :], strict=True)),
-        judge=judge,
         doubted=frozenset(stage for stage in STAGE_NAMES if stage in doubted),
     )
