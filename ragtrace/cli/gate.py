@@ -57,7 +57,7 @@ JunitOption: TypeAlias = Annotated[str | None, _file("junit", "JUnit XML")]
 HtmlOption: TypeAlias = Annotated[str | None, _file("html", "a page with plots")]
 EveryOption: TypeAlias = Annotated[bool, typer.Option("--all", help="Show every metric of every segment.")]
 NoTextsOption: TypeAlias = Annotated[
-    bool, typer.Option("--no-texts", help="Leave out the texts of questions: their answers and chunks.")
+    bool, typer.Option("--no-texts", help="Leave out questions, answers and chunks; figures and request ids stay.")
 ]
 NoSaveOption: TypeAlias = Annotated[bool, typer.Option("--no-save", help="Do not keep the run in the store.")]
 
@@ -76,11 +76,11 @@ def run(
         typer.Option(
             "--anchor",
             metavar="SEL",
-            help="An old, fixed version that the candidate is held against as well: what many releases lost is told.",
+            help="Compare with an older release as well, always the same one: shows what releases lost together.",
         ),
     ] = None,
     anchor_blocks: Annotated[
-        bool, typer.Option("--anchor-blocks", help="A loss since the anchor blocks as one since the baseline does.")
+        bool, typer.Option("--anchor-blocks", help="A loss since the anchor blocks, too; else it is only shown.")
     ] = False,
     markdown: MarkdownOption = None,
     junit: JunitOption = None,

@@ -92,14 +92,15 @@ def replay(
     fields = Fields(id=id_field, question=question_field, segment=segment_field, gold=gold_field, session=session_field)
     asked = read_questions(questions, fields)
     sizes = Counter(question.segment or "" for question in asked)
-    for line in announcement(sizes, default_policy()):
+    url = config.load(store=store).store
+    for line in announcement(sizes, default_policy()) if _is_first(url) else ():
         console(stderr=True).print(f"note: {line}", soft_wrap=True)
     how: run.Again = "no" if again is None else ("resume" if again else "restart")
     # what the application prints is none of the JSON document
     with progress() as bar, contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         try:
             summary = run.replay(
-                asked, pipeline, name, config.load(store=store).store, service=service, again=how,
+                asked, pipeline, name, url, service=service, again=how,
                 concurrency=concurrency, retries=retries, timeout=timeout, analyze=analyze, progress=_Bar(bar, name),
             )  # fmt: skip
         except KeyboardInterrupt:
@@ -111,6 +112,16 @@ def replay(
         _print(summary)
     if summary.answered + summary.skipped == 0:
         raise typer.Exit(1)
+
+
+def _is_first(url: str) -> bool:
+    """Whether no replay is in the store yet; the second one need not say again what its questions are too few for."""
+    from ragtrace.store import Store, check
+
+    if check(url).current is None:
+        return True
+    with Store.open(url) as opened:
+        return not opened.replays()
 
 
 class _Bar:

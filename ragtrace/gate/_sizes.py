@@ -50,23 +50,29 @@ def announcement(sizes: Mapping[str, int], policy: Policy, unit: str = "question
     least = max(least_questions(rule, None, policy.alpha) for rule in rules)
     if whole < least:
         return (
-            f"{whole:,} {unit} can block a candidate, and never pass one by this policy, even without any difference: "
-            f"ask at least {least:,}.",
+            f"{whole:,} {unit} are too few to pass any candidate by this policy, even one without any difference; they "
+            f"can only block one. Ask at least {_tens(least):,}.",
         )
     small = too_small(sizes, policy)
     if not small:
         return ()
-    needed = max(_least_of(name, policy) for name in small)
+    needed = _tens(max(_least_of(name, policy) for name in small))
     named = ", ".join(f"{name} ({sizes[name]:,})" for name in small[:_NAMED])
     more = f" and {len(small) - _NAMED} more" if len(small) > _NAMED else ""
-    many = len(small) > 1
+    if len(small) == 1:
+        return (
+            f"The segment {named} is too small to pass alone, whatever the answers, and can only fail: ask about "
+            f"{needed:,} {unit} of it to judge it alone.",
+        )
     pool = sum(sizes[name] for name in small)
-    which, size = (f"segments {named}{more}", "these sizes") if many else (f"segment {named}", "this size")
-    lead = f"The {which} can never be shown to be no worse at {size}"
-    ask = f"ask about {needed:,} {unit} of " + ("each to judge them alone" if many else "it to judge it alone")
-    if not many:
-        return (f"{lead}, and only a certain loss shows there: {ask}.",)
-    if pool == whole:
-        return (f"{lead}: they are judged together, as all {unit}, and alone only for a certain loss; {ask}.",)
     enough = "" if pool >= needed else ", which is too small as well"
-    return (f"{lead}: they are judged together as {OTHER} ({pool:,}){enough}; {ask}.",)
+    together = f"all {unit}" if pool == whole else f"{OTHER} ({pool:,}){enough}"
+    return (
+        f"The segments {named}{more} are too small to pass alone, whatever the answers, and can only fail. For passing "
+        f"they count together, as {together}; ask about {needed:,} {unit} of each to judge them alone.",
+    )
+
+
+def _tens(number: int) -> int:
+    """Rounded up, as all announced numbers of questions are."""
+    return -(-number // 10) * 10

@@ -62,7 +62,7 @@ def test_a_replay_is_recorded_analyzed_and_told(cli: Cli, here: Path) -> None:
     next_line = "next: ragtrace gate run --baseline replay:NAME --candidate replay:NAME --store sqlite:///r.db"
     assert f"{next_line}, where replay:a is this run" in done.stdout
     (note,) = done.stderr.splitlines()
-    assert note.startswith("note: 2 questions can block a candidate, and never pass one by this policy")
+    assert note.startswith("note: 2 questions are too few to pass any candidate by this policy")
     with Store.open(f"sqlite:///{here}/r.db") as store:
         rows = store.replayed("a")
         assert [(row.question, row.attempt, row.service, row.status) for row in rows] == [
@@ -71,6 +71,7 @@ def test_a_replay_is_recorded_analyzed_and_told(cli: Cli, here: Path) -> None:
         ]
         assert {analysis.reference for _, analysis in store.analyses()} == {"oracle", "proxy"}
         assert store.queue_depth()["pending"] == 0
+    assert "note:" not in cli(*REPLAY, "--name", "b").stderr  # said once
 
 
 def test_json_is_all_that_stdout_carries(cli: Cli, here: Path) -> None:

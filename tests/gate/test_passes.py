@@ -119,14 +119,14 @@ def test_what_is_too_small_is_said_before_the_run() -> None:
     """By the numbers of questions alone, with the one number that it takes."""
     policy = Policy(rules=(default_rule("broken_generation"),))
     assert announcement({"a": 104, "b": 60, "c": 40}, policy) == (
-        "The segments b (60), c (40) can never be shown to be no worse at these sizes: they are judged together as "
-        "*other* (100); ask about 99 questions of each to judge them alone.",
+        "The segments b (60), c (40) are too small to pass alone, whatever the answers, and can only fail. For passing "
+        "they count together, as *other* (100); ask about 100 questions of each to judge them alone.",
     )
     assert announcement({"a": 104}, policy) == ()
     [short] = announcement({"a": 50, "": 20}, policy)
     assert short == (
-        "70 questions can block a candidate, and never pass one by this policy, even without any difference: "
-        "ask at least 99."
+        "70 questions are too few to pass any candidate by this policy, even one without any difference; they can only "
+        "block one. Ask at least 100."
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from ragtrace.gate._judgment import FEWEST, is_doubt
-from ragtrace.gate._population import METRICS, is_hint
+from ragtrace.gate._population import METRICS, is_hint, is_state
 from ragtrace.gate.types import Break, Cell, GateReport, Kind, Policy, VersionChange
 from ragtrace.registry.instruments import STAGES
 from ragtrace.triage.rendering import plain
@@ -35,6 +35,7 @@ __all__ = [
     "level",
     "metric_name",
     "minimum",
+    "of_place",
     "place",
     "probability",
     "result",
@@ -78,13 +79,14 @@ class Section:
 
     @property
     def result(self) -> Result:
-        """The worst of its cells."""
-        return worst(self.cells)
+        """The worst of its cells; where too few requests could be judged, what became of it over all of them."""
+        found = worst(self.cells)
+        return self.of_all if found == "passed" else found
 
     @property
     def of_all(self) -> Result:
         """What became of it over all requests."""
-        return worst([cell for cell in self.cells if cell.segment is None])
+        return of_place([cell for cell in self.cells if cell.segment is None])
 
     @property
     def follows(self) -> str | None:
@@ -98,7 +100,7 @@ class Section:
         for cell in self.cells:
             if cell.segment is not None:
                 cells.setdefault(cell.segment, []).append(cell)
-        results = {name: worst(own) for name, own in cells.items()}
+        results = {name: of_place(own) for name, own in cells.items()}
         return {each: found for each in RESULTS if (found := [name for name in results if results[name] == each])}
 
     def listed(self, *, every: bool = False) -> tuple[Cell, ...]:
@@ -160,6 +162,14 @@ def worst(cells: Sequence[Cell]) -> Result:
     firm = [cell for cell in cells if result(cell) == "warned" or not is_hint(cell.metric)] or cells
     telling = [cell for cell in firm if cell.required or result(cell) != "no_data"] or firm
     return min((result(cell) for cell in telling), key=lambda name: _SEVERITY[name], default="passed")
+
+
+def of_place(cells: Sequence[Cell]) -> Result:
+    """What became of a stage in one place: too few requests for its broken share are too few for the stage, whatever
+    other metrics passed."""
+    found = worst(cells)
+    lacks = any(is_state(cell.metric) and not is_hint(cell.metric) and result(cell) == "no_data" for cell in cells)
+    return "no_data" if found == "passed" and lacks else found
 
 
 def stays_open(cell: Cell, policy: Policy) -> bool:

@@ -47,7 +47,7 @@ def _side(side: DiffSide) -> str:
 
 
 def _questions(diff: ReplayDiff) -> list[StageQuestion]:
-    return [StageQuestion(pair, ()) for pair in diff.listed]
+    return [StageQuestion(pair, {}) for pair in diff.listed]
 
 
 def _rest(diff: ReplayDiff) -> str:

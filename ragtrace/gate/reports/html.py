@@ -9,7 +9,7 @@ from typing import Final
 
 from ragtrace.export.charts import ticks
 from ragtrace.gate.reports import content
-from ragtrace.gate.reports.content import RESULTS, Result, Section, floor_of, place, result, sections, worst
+from ragtrace.gate.reports.content import RESULTS, Result, Section, floor_of, of_place, place, result, sections, worst
 from ragtrace.gate.reports.questions import StageQuestion, as_html, stage_questions
 from ragtrace.gate.reports.sentences import (
     LABELED,
@@ -146,7 +146,7 @@ def _segments(report: GateReport) -> list[str]:
 
 def _segment_result(section: Section, segment: str) -> Result | None:
     cells = [cell for cell in section.cells if cell.segment == segment]
-    return worst(cells) if cells else None
+    return of_place(cells) if cells else None
 
 
 def _sign(outcome: Result | None) -> Html:

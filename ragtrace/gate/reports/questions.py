@@ -4,7 +4,7 @@ terminal and on a page. All texts of the host are hostile: they are put on one l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from rich.console import RenderableType
@@ -16,7 +16,7 @@ from ragtrace.export.evidence_path import labeled
 from ragtrace.gate._population import METRICS
 from ragtrace.gate.question_pairs import Word, word_changes
 from ragtrace.gate.reports.content import metric_name
-from ragtrace.gate.types import AnswerSide, GateReport, LostEvidence, QuestionPair
+from ragtrace.gate.types import AnswerSide, CellChanges, GateReport, LostEvidence, QuestionPair
 from ragtrace.html_page import Html, join, tag
 from ragtrace.triage.rendering import code, escaped, plain, shortened, show_command, table
 
@@ -44,10 +44,10 @@ _SCORES: Final = 4
 
 
 class StageQuestion(NamedTuple):
-    """A question, and in which metrics of the stage it is among the worst."""
+    """A question, and in which metrics of the stage it is among the worst, with its values on both sides."""
 
     pair: QuestionPair
-    metrics: tuple[str, ...]
+    metrics: Mapping[str, tuple[float | None, float | None]]
 
 
 def stage_questions(report: GateReport) -> dict[str, list[StageQuestion]]:
@@ -63,13 +63,15 @@ def stage_questions(report: GateReport) -> dict[str, list[StageQuestion]]:
         own = [each for each in ids if each in known and each not in shown]
         shown.update(own)
         if own:
-            found[stage or "request"] = [
-                StageQuestion(known[each], tuple(dict.fromkeys(
-                    cell.metric for cell in cells if any(pair.candidate == each for pair in cell.pairs)
-                )))
-                for each in own
-            ]  # fmt: skip
+            found[stage or "request"] = [StageQuestion(known[each], _values(cells, each)) for each in own]
     return found
+
+
+def _values(cells: Sequence[CellChanges], candidate: str) -> dict[str, tuple[float | None, float | None]]:
+    """The metrics in which a question is among the worst, with both values."""
+    return {
+        cell.metric: (pair.before, pair.after) for cell in cells for pair in cell.pairs if pair.candidate == candidate
+    }
 
 
 def changed_stages(pair: QuestionPair) -> str:
@@ -98,6 +100,17 @@ def changed_scores(pair: QuestionPair, metrics: Sequence[str] | None = None) -> 
     return ", ".join(
         f"{metric_name(name)} {before.format(_value(old))}{_value(new)}" for name, old, new in known[:_SCORES]
     )
+
+
+def _quantities(each: StageQuestion) -> str:
+    """`latency 0.169 s → 0.236 s`: what is no score of the analysis."""
+    known = [(METRICS[name], values) for name, values in each.metrics.items() if name in METRICS]
+    told = []
+    for metric, values in known:
+        unit = metric.unit.strip("{}")
+        sides = [f"{value:.3g} {unit}" for value in values if value is not None]
+        told += [f"{metric.title} {' → '.join(sides)}"] if metric.kind == "quantity" and sides else []
+    return ", ".join(told)
 
 
 def _value(value: float | None) -> str:
@@ -159,9 +172,9 @@ def _text(text: str | None) -> str:
 def _facts(each: StageQuestion) -> Iterator[tuple[str, str]]:
     """All of a question but its answers."""
     pair = each.pair
-    stages, scores = changed_stages(pair), changed_scores(pair, each.metrics or None)
-    if stages or scores:
-        yield "changed", "; ".join(filter(None, (stages, scores)))
+    words = (changed_stages(pair), changed_scores(pair, list(each.metrics) or None), _quantities(each))
+    if any(words):
+        yield "changed", "; ".join(filter(None, words))
     yield from _sentences(pair)
     yield from evidence_lines(pair)
     if prompt := prompt_words(pair):
@@ -186,12 +199,14 @@ def _answer(side: AnswerSide) -> str:
 
 
 def _panels(pair: QuestionPair, most: int | None = None) -> list[tuple[str, list[Word]]]:
-    """Both answers with what went and what came; the one answer where there is no other; what is said of a text that is
-    not stored is no change."""
+    """Both answers with what went and what came; one answer where there is no other, or both are the same; what is said
+    of a text that is not stored is no change."""
     sides = [(name, side) for name, side in (("before", pair.baseline), ("after", pair.candidate)) if side is not None]
     texts = [_limited(_answer(side), most) for _, side in sides]
     if len(sides) < 2 or any(side.answer is None for _, side in sides):
         return [(name, [("same", text)]) for (name, _), text in zip(sides, texts, strict=True)]
+    if texts[0] == texts[1]:
+        return [("the same answer before and after", [("same", texts[0])])]
     words = word_changes(texts[0], texts[1])
     return [
         ("before", [word for word in words if word[0] != "added"]),

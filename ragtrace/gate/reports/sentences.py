@@ -157,6 +157,11 @@ def _undecided(report: GateReport) -> str:
         if min(fewest.n) >= minimum(fewest, report):
             metrics = content.enumerated(names)
             return f"the {_asked(report)} with a value for {metrics} are of too few sessions or documents"
+        if min(fewest.n) == _size(report) and report.needed is not None:
+            return (
+                f"{_size(report):,} {_asked(report)} are too few to pass any candidate by this policy, even one "
+                f"without any difference; about {report.needed:,} are enough"
+            )
         return f"too few {_asked(report)} have a value for {content.enumerated(names)}: {min(fewest.n):,}"
     lead = max(unclear, key=lambda cell: (cell.segment is None, cell.unjudged or 0.0, cell.needed or 0))
     where = "" if lead.segment is None else f" in segment {place(lead)}"

@@ -88,7 +88,7 @@ def test_the_first_of_every_cell_before_the_second_of_any() -> None:
     found = stage_questions(report("block", cells, changes=changes, questions=questions))
     names = {stage: [each.pair.candidate.request_id for each in own] for stage, own in found.items()}
     assert names == {"generation": ["p", "r", "q"], "citation": ["t"]}
-    assert found["generation"][0].metrics == ("answer_coverage", "contradiction_rate")
+    assert list(found["generation"][0].metrics) == ["answer_coverage", "contradiction_rate"]
 
 
 def test_texts_that_are_not_stored() -> None:
@@ -106,3 +106,16 @@ def test_texts_that_are_not_stored() -> None:
         text = render(found, form)
         assert "no text is stored" in text
         assert "before" not in text.partition("Is theft covered?")[2].partition("ragtrace show")[0]
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html"])
+def test_a_slower_question_says_how_slow_and_shows_its_answer_once(form: Format) -> None:
+    """Where the answer did not change, it is no pair of sides to compare."""
+    pair = ChangedPair(baseline="a", candidate="b", before=0.169, after=0.236)
+    change = CellChanges(metric="latency", stage=None, segment=None, pairs=(pair,))
+    found = question_pair(judged("a", "Theft is covered."), judged("b", "Theft is covered."))
+    slow = report("pass", [failed("latency", action="warn")], changes=(change,), questions=(found,))
+    text = re.sub(r"\s+", " ", render(slow, form))
+    assert "latency 0.169 s → 0.236 s" in text
+    assert text.count("Theft is covered.") == 1
+    assert "the same answer before and after" in text

@@ -137,6 +137,26 @@ def test_undecided_without_data() -> None:
     assert next_steps(found) == ("Ask about 500 questions (200 now), then run the gate again.",)
 
 
+def test_undecided_since_no_candidate_could_pass() -> None:
+    """Every question has a value, and they are still too few: one number, and no metric is to blame."""
+    few = empty("answer_coverage", None, n=(200, 200), low=-0.02, least=299, decides=299)
+    assert headline(report("undecided", [few])) == (
+        "Undecided: 200 questions are too few to pass any candidate by this policy, even one without any difference; "
+        "about 300 are enough."
+    )
+
+
+def test_a_stage_passes_nowhere_by_its_other_metrics_alone() -> None:
+    """Where too few requests tell whether it is broken, that is said; what failed or is open stays so."""
+    part = [empty("broken_generation"), cell("answer_coverage", "claims-de")]
+    (stage,) = content.sections(report("pass", [cell("broken_generation"), cell(), *part]))
+    assert (stage.of_all, stage.segments(), stage.result) == ("passed", {"no_data": ["claims-de"]}, "passed")
+    (stage,) = content.sections(report("pass", [empty("broken_generation", None), cell()]))
+    assert (stage.of_all, stage.result) == ("no_data", "no_data")
+    (stage,) = content.sections(report("block", [empty("broken_generation", None), failed()]))
+    assert stage.of_all == "failed"
+
+
 def test_passed() -> None:
     """A plain sentence, and the word that it may go out."""
     assert headline(reported.passed()) == (
