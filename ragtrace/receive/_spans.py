@@ -115,11 +115,14 @@ class ReceivedSpan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """The grades of the host's own evaluator, where the span has them by chunk, and the action that it took."""
         ids, grades = self.attributes.get(names.GRADE_IDS), self.attributes.get(names.GRADES)
         action = self.attributes.get(names.GRADE_ACTION)
-        is_listed = isinstance(ids, list) and isinstance(grades, list) and len(ids) == len(grades)
-        if not is_listed and action is None:
+        by_chunk = None
+        if isinstance(ids, list) and isinstance(grades, list) and len(ids) == len(grades):
+            by_chunk = {
+                chunk_id: grade for chunk_id, grade in zip(ids, grades, strict=True) if isinstance(chunk_id, str | int)
+            }
+        if by_chunk is None and action is None:
             return None
         with suppress(Unreadable):
-            by_chunk = dict(zip(ids, grades, strict=True)) if is_listed else None
             return read_grades({"grades": by_chunk, "action": action})
         return None
 

@@ -153,7 +153,7 @@ def test_a_host_that_disagrees_with_the_grades_is_counted(store: Store) -> None:
         [
             replace(
                 record(number, GOOD),
-                graded=HostGrades(grades=(Grade(chunk_id=chunk_id, grade=grade),), action=action),  # type: ignore[arg-type]
+                graded=HostGrades(grades=(Grade(chunk_id=chunk_id, grade=grade),), action=action),
             )
             for number, (chunk_id, grade, action) in enumerate(actions)
         ]

@@ -102,6 +102,10 @@ def test_grades_of_the_hosts_own_evaluator() -> None:
     assert found == HostGrades(
         grades=(Grade(chunk_id="a", grade=0.5), Grade(chunk_id="b", grade=-1.0)), action="INCORRECT"
     )
+    first = msgspec.structs.replace(first, attributes=first.attributes | {"ragtrace.grades.ids": [{"id": "a"}, "b"]})
+    assert assembled([root, first, *rest]).graded == HostGrades(
+        grades=(Grade(chunk_id="b", grade=-1.0),), action="INCORRECT"
+    )
     first = msgspec.structs.replace(first, attributes=first.attributes | {"ragtrace.grades.values": [0.5, 7]})
     assert assembled([root, first, *rest]).graded is None
 
