@@ -79,7 +79,8 @@ def test_follow_ends_cleanly_on_a_signal(store_url: str, executor: str, number: 
         stdout, stderr = process.communicate()
 
     assert process.returncode == code, stderr
-    assert stderr == ""
+    told = [line for line in stderr.splitlines() if not line.endswith("waits for room in Ray's cluster")]
+    assert told == []  # but for actors that a busy machine has not started yet
     assert json.loads(stdout) == {"done": 2, "failed": 0, "lost": 0, "held": 0}
 
 

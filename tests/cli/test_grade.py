@@ -44,7 +44,7 @@ def run(*words: str) -> str:
 
 def test_one_request(url: str) -> None:
     """Its action, its candidates best first, and what is worth keeping."""
-    shown = run("request", "r0000", "--store", url)
+    shown = run("request", "r0000", "--judge", "relevant=words", "--store", url)
     assert "action    CORRECT" in shown
     lines = [line.split()[:4] for line in shown.splitlines() if line.startswith(("c1 ", "c2 "))]
     assert lines == [["c2", "2", "+0.80", "CORRECT"], ["c1", "1", "-1.00", "INCORRECT"]]

@@ -144,7 +144,7 @@ def test_passwords_are_never_printed(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["nonsense"], ["analyze", "--limit", "0"], ["export", "--format", "xml"], ["explain"]]
+    "arguments", [["nonsense"], ["analyze", "--limit", "0"], ["export", "--format", "xml"], ["grade", "request"]]
 )
 def test_wrong_usage_ends_with_2(cli: Cli, arguments: list[str]) -> None:
     """An unknown verb, a value out of range, an unknown format and a missing argument are usage errors."""

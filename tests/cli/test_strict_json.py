@@ -61,7 +61,7 @@ def strictly(text: str) -> Any:
 def _nothing_to_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """A demo in which nothing was affected, so that every share is undefined."""
     result = SimpleNamespace(to_json=lambda: {"scenarios": [{"first_stage_accuracy": NAN, "lift": INFINITE}]})
-    monkeypatch.setattr("ragtrace.demo.runner.run", lambda *_: result)
+    monkeypatch.setattr("ragtrace.demo.runner.run", lambda *_, **__: result)
 
 
 def _nothing_to_train(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,7 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
         "--samples",
         "3",
     ),
-    "grade request": ("r1",),
+    "grade request": ("r1", "--judge", "relevant=words"),
     "grade report": WINDOW,
     "release list": (),
     "source list": (),
