@@ -218,8 +218,9 @@ class _SelectedSide:
         self.url = selection.url or store
         self._store: Store | None = None
         self._traces: dict[str, Trace] = {}
-        if selection.url is not None and check(selection.url).current is None:  # opening it would make one
-            raise InputError(f"the {name} {selection.text!r} is no store of ragtrace yet; look for a slip in its URL")
+        if self.url is not None and check(self.url).current is None:  # opening it would make one
+            url = Address.parse(self.url).shown
+            raise InputError(f"the {name}'s store {url} is no store of ragtrace yet; look for a slip in its URL")
         if self.url is not None:
             self._store = opened.enter_context(Store.open(self.url))
         if selection.file is None:

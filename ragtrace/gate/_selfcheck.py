@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.gate._judgment import alpha_shares, decide, judge
+from ragtrace.gate._population import METRICS
 from ragtrace.gate.types import Cell, Comparison, Policy, Population, Rule
+from ragtrace.triage.rendering import percent
 from ragtrace.wilson import wilson
 
 __all__ = ["SelfCheck", "selfcheck", "worsen"]
@@ -103,7 +105,7 @@ def selfcheck(
         powers=powers,
         wanted_power=policy.power,
         seed=policy.seed if seed is None else seed,
-        warnings=tuple(_warnings(policy, powers, low, requests, pairs)),
+        warnings=tuple(_warnings(policy, powers, low, passed / max(1, runs), requests, pairs)),
     )
 
 
@@ -241,19 +243,29 @@ def _joined(one: Population, two: Population) -> Population:
     )
 
 
-def _warnings(policy: Policy, powers: dict[str, float], low: float, requests: int, pairs: int | None) -> Iterable[str]:
+def _warnings(
+    policy: Policy, powers: dict[str, float], low: float, passed: float, requests: int, pairs: int | None
+) -> Iterable[str]:
     if low > policy.alpha:
-        yield f"More false blocks than the promised {policy.alpha:g}: requests are alike in ways that no cluster tells."
+        promised = percent(policy.alpha)
+        yield f"More false blocks than the promised {promised}: requests are alike in ways that no cluster tells."
+    size, unit = (requests // 2, "requests on each side") if pairs is None else (pairs, "pairs")
+    if pairs is None and requests and passed < policy.power:
+        yield (
+            f"Halves have no question in common, and most splits stay undecided with {size:,} {unit}. Two replays do "
+            "have: replay this version once more, and give that run as --candidate."
+        )
     weak = sorted((metric for metric, power in powers.items() if power < policy.power), key=powers.__getitem__)
     if weak:
-        names = ", ".join(weak[:_NAMED]) + (f" and {len(weak) - _NAMED} more metrics" if weak[_NAMED:] else "")
-        size = f"{requests // 2:,} requests on each side" if pairs is None else f"{pairs:,} pairs"
+        titles = [METRICS[metric].title if metric in METRICS else metric for metric in weak]
+        names = ", ".join(titles[:_NAMED]) + (f" and {len(weak) - _NAMED} more metrics" if weak[_NAMED:] else "")
         more = (
             "Pairs of the same questions find more; so do more requests,"
             if pairs is None
             else "More questions find more; so do"
         )
         yield (
-            f"A loss of the margin is found in less than {policy.power:.0%} of cases in {names} with {size}. "
-            f"{more} a wider margin, or fewer rules that block."
+            f"A loss of the margin is found in less than {percent(policy.power)} of cases with {size:,} {unit}, of: "
+            f"{names}. Where it is not found, the candidate stays undecided: it passes in at most "
+            f"{percent(policy.alpha)}. {more} a wider margin, or fewer rules that block."
         )

@@ -116,7 +116,7 @@ def _run_gate(item: pytest.Item, options: _Arguments) -> GateReport:
     from ragtrace.errors import RagtraceError
     from ragtrace.extras import require_analyzer
 
-    arguments = _arguments(item, options)
+    arguments, refused = _arguments(item, options), ""
     try:
         require_analyzer()
         from ragtrace.gate.runs import run
@@ -126,8 +126,9 @@ def _run_gate(item: pytest.Item, options: _Arguments) -> GateReport:
         report = run(arguments.pop("baseline"), arguments.pop("candidate"), **arguments)
         _write(report, item)
     except RagtraceError as error:
-        told = _FLAGS.sub(r"--ragtrace-\1", str(error))  # as pytest calls them
-        pytest.fail(f"the release gate cannot judge: {told}", pytrace=False)
+        refused = _FLAGS.sub(r"--ragtrace-\1", str(error))  # as pytest calls them
+    if refused:  # not said while the error is handled: pytest would tell both
+        pytest.fail(f"the release gate cannot judge: {refused}", pytrace=False)
     _record_verdict(report, item)
     return report
 

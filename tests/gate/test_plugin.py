@@ -148,6 +148,7 @@ def test_mistakes_are_one_line(
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"{message}*"])
     result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.no_fnmatch_line("*During handling*")
 
 
 def test_reports_are_written(pytester: pytest.Pytester, asked: list[dict[str, Any]]) -> None:

@@ -236,8 +236,11 @@ def test_one_file_is_not_compared_with_itself(tmp_path: Path, monkeypatch: pytes
 
 def test_a_store_that_is_not_there_is_not_made(url: str, tmp_path: Path) -> None:
     """A slip in a URL leaves no empty database behind."""
-    with pytest.raises(InputError, match=r"candidate .*none.db' is no store of ragtrace yet"):
-        _load("version:model=m1", f"sqlite:///{tmp_path}/none.db", store=url)
+    missing = f"sqlite:///{tmp_path}/none.db"
+    with pytest.raises(InputError, match=r"candidate's store .*none.db is no store of ragtrace yet"):
+        _load("version:model=m1", missing, store=url)
+    with pytest.raises(InputError, match=r"baseline's store .*none.db is no store of ragtrace yet"):
+        _load("version:model=m1", "version:model=m2", store=missing)
     assert not (tmp_path / "none.db").exists()
 
 
