@@ -47,7 +47,7 @@ from ragtrace.registry.types import GateRule, Instrument, Objective, RefusalGate
 def instruments_module(registry: Registry) -> str:
     """The source of `ragtrace/registry/instruments.py`."""
     constants = {name: name.upper() for name in registry.instruments}
-    exported = sorted(["ATTRIBUTES", "BUDGETS", "INSTRUMENTS", "STAGES", *constants.values()])
+    exported = sorted(["ATTRIBUTES", "BUDGETS", "INSTRUMENTS", "REQUEST_RULES", "STAGES", *constants.values()])
     blocks = [
         _listing("__all__ = [", (_source(name) for name in exported), "]"),
         _listing("STAGES: Final[tuple[StageInfo, ...]] = (", map(_source, registry.stages), ")"),
@@ -55,6 +55,8 @@ def instruments_module(registry: Registry) -> str:
         + _listing("ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {", _pairs(registry.attributes, _source), "}"),
         "# How many values keep their name, of each label whose values a sender chooses.\n"
         + _listing("BUDGETS: Final[dict[str, int]] = {", _pairs(registry.budgets, str), "}"),
+        "# How the release gate judges what is no score of a stage.\n"
+        + _listing("REQUEST_RULES: Final[dict[str, GateRule]] = {", _pairs(registry.request_rules, _source), "}"),
         *(_constant(instrument) for instrument in registry.instruments.values()),
         _listing("INSTRUMENTS: Final[dict[str, Instrument]] = {", _pairs(constants, str), "}"),
     ]

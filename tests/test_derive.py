@@ -144,6 +144,10 @@ def test_counter_without_total_is_refused(checkout: Path) -> None:
             "ranking: .*missing required field `broken`",
         ),
         ("stages.yaml", "ranking", _set(runbook="Rank Shift"), "ranking: runbook 'Rank Shift' must be the name of"),
+        ("gate.yaml", "latency", _set(blocks="always"), "gate.yaml: latency: moves with load, .*; give blocks: never"),
+        ("gate.yaml", "errors", _set(margin=1.5), r"gate.yaml: errors: margin 1.5 must lie in \(0, 1\)"),
+        ("gate.yaml", "latency", _set(id="output_tokens"), "gate.yaml: output_tokens: .* stands there twice; keep one"),
+        ("gate.yaml", "errors", _set(id="mistakes"), "gate.yaml: mistakes: Invalid enum value 'mistakes'"),
         (
             "attributes.yaml",
             "labels",

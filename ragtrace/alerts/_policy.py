@@ -81,7 +81,13 @@ def known_registry() -> Registry:
     """The registry that this ragtrace was built with."""
     from ragtrace.registry import instruments  # late, so that the generator runs without what it writes
 
-    return Registry(instruments.STAGES, instruments.INSTRUMENTS, instruments.ATTRIBUTES, instruments.BUDGETS)
+    return Registry(
+        instruments.STAGES,
+        instruments.INSTRUMENTS,
+        instruments.ATTRIBUTES,
+        instruments.BUDGETS,
+        instruments.REQUEST_RULES,
+    )
 
 
 def policy(registry: Registry, settings: AlertSettings) -> AlertPolicy:

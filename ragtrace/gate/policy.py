@@ -20,7 +20,7 @@ from ragtrace.gate._population import METRICS, is_hint, state_metrics
 from ragtrace.gate._sizes import announcement
 from ragtrace.gate.types import Action, Policy, Rule
 from ragtrace.registry import GateRule, StageInfo
-from ragtrace.registry.instruments import INSTRUMENTS, STAGES
+from ragtrace.registry.instruments import INSTRUMENTS, REQUEST_RULES, STAGES
 
 __all__ = ["DEFAULTS", "announcement", "check_policy", "default_policy", "default_rule", "example", "read_policy"]
 
@@ -44,12 +44,8 @@ def _changed(rule: GateRule) -> dict[str, Any]:
     return by_default[rule.blocks] | differs
 
 
-_OTHERS: Final[dict[str, dict[str, Any]]] = {
-    "errors": {"margin": 0.02},
-    "latency": {"margin": 0.2, **_WARNS},
-    "output_tokens": {"margin": 0.2, **_WARNS},
-}
-DEFAULTS: Final = {metric: rule for stage in STAGES for metric, rule in _of_stage(stage).items()} | _OTHERS
+_OF_REQUEST: Final = {metric: _changed(rule) for metric, rule in REQUEST_RULES.items()}
+DEFAULTS: Final = {metric: rule for stage in STAGES for metric, rule in _of_stage(stage).items()} | _OF_REQUEST
 """The metrics that are judged by default, and how their rules differ from `default_rule` of any metric."""
 
 _REMEDY: Final = "`ragtrace gate policy` prints a whole one"

@@ -26,9 +26,10 @@ from ragtrace.registry.types import (
     StageInfo,
 )
 
-__all__ = ["STAGES_FILE", "Registry", "read"]
+__all__ = ["GATE_FILE", "STAGES_FILE", "Registry", "read"]
 
 STAGES_FILE: Final = "stages.yaml"
+GATE_FILE: Final = "gate.yaml"
 
 _RESERVED_SUFFIXES: Final = ("_bucket", "_sum", "_count", "_created")
 _NAME: Final = re.compile(r"ragtrace(_[a-z][a-z0-9]*)+")
@@ -43,13 +44,14 @@ T = TypeVar("T")
 
 
 class Registry(NamedTuple):
-    """All that `metrics/` says: stages in order, metrics by id, each label's allowed values (empty: any), and of the
-    labels whose values a sender chooses how many of them keep their name."""
+    """All that `metrics/` says: stages in order, metrics by id, each label's allowed values (empty: any), of the labels
+    whose values a sender chooses how many of them keep their name, and how the gate judges requests as a whole."""
 
     stages: tuple[StageInfo, ...]
     instruments: dict[str, Instrument]
     attributes: dict[str, tuple[str, ...]]
     budgets: dict[str, int]
+    request_rules: dict[str, GateRule]
 
 
 class _Authored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,6 +67,10 @@ class _Stage(_Authored, frozen=True):
     runbook: str
     gate: StageGate
     refusals: RefusalGate | None = None
+
+
+class _RequestRule(GateRule, frozen=True, kw_only=True):
+    id: Literal["errors", "latency", "input_tokens", "output_tokens"]
 
 
 class _Member(_Authored, frozen=True):
@@ -155,7 +161,7 @@ def read(metrics: Path) -> Registry:
     attributes: dict[str, tuple[str, ...]] = {}
     budgets: dict[str, int] = {}
     for path in sorted(metrics.glob("*.yaml")):
-        if path.name == STAGES_FILE:
+        if path.name in (STAGES_FILE, GATE_FILE):
             continue
         for where, group in _groups(path):
             if isinstance(group, _Metric):
@@ -163,7 +169,8 @@ def read(metrics: Path) -> Registry:
             else:
                 _add_attributes(attributes, where, group)
                 budgets |= {each.id: each.budget for each in group.attributes if each.budget is not None}
-    return Registry(stages, _check_all(found, stages, attributes), attributes, budgets)
+    rules = _read_request_rules(metrics / GATE_FILE)
+    return Registry(stages, _check_all(found, stages, attributes), attributes, budgets, rules)
 
 
 def _load(path: Path, key: str) -> list[Any]:
@@ -218,6 +225,18 @@ def _read_stages(path: Path) -> tuple[StageInfo, ...]:
         if stage.refusals is not None:
             _check_states(where, "refusals", stage.refusals, proof="false_refusals")
     return tuple(stages.values())
+
+
+def _read_request_rules(path: Path) -> dict[str, GateRule]:
+    rules: dict[str, GateRule] = {}
+    for where, entry in _named(path, _load(path, "request")):
+        rule: _RequestRule = _convert(where, entry, _RequestRule)
+        _require(rule.id not in rules, where, f"{rule.id!r} stands there twice; keep one")
+        _require(rule.margin is None or 0 < rule.margin < 1, where, f"margin {rule.margin} must lie in (0, 1)")
+        is_outcome = rule.id == "errors" or rule.blocks == "never"
+        _require(is_outcome, where, "moves with load, depth or length and never blocks; give blocks: never")
+        rules[rule.id] = GateRule(rule.blocks, rule.margin, rule.guardrail, rule.guardrail_after)
+    return rules
 
 
 def _add_attributes(attributes: dict[str, tuple[str, ...]], where: str, group: _AttributeGroup) -> None:

@@ -76,6 +76,7 @@ __all__ = [
     "RECEIVER_WAITING",
     "RELEASE_TIMESTAMP",
     "REQUESTS",
+    "REQUEST_RULES",
     "RETRIEVAL_ACTIONS",
     "SLI_DOUBTED_REQUESTS",
     "SLI_GOOD_REQUESTS",
@@ -158,6 +159,13 @@ BUDGETS: Final[dict[str, int]] = {
     "source": 50,
     "provider": 20,
     "model": 20,
+}
+
+# How the release gate judges what is no score of a stage.
+REQUEST_RULES: Final[dict[str, GateRule]] = {
+    "errors": GateRule(margin=0.02),
+    "latency": GateRule(blocks="never", margin=0.2),
+    "output_tokens": GateRule(blocks="never", margin=0.2),
 }
 
 WARG_ADJUSTED: Final = Instrument(
