@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeAlias
 
@@ -52,17 +55,59 @@ def _group() -> None:
     """Compare a candidate with a baseline, stage by stage and segment by segment."""
 
 
-MarkdownOption: TypeAlias = Annotated[str | None, _file("markdown", "a job summary")]
-JunitOption: TypeAlias = Annotated[str | None, _file("junit", "JUnit XML")]
-HtmlOption: TypeAlias = Annotated[str | None, _file("html", "a page with plots")]
 EveryOption: TypeAlias = Annotated[bool, typer.Option("--all", help="Show every metric of every segment.")]
 NoTextsOption: TypeAlias = Annotated[
     bool, typer.Option("--no-texts", help="Leave out questions, answers and chunks; figures and request ids stay.")
 ]
-NoSaveOption: TypeAlias = Annotated[bool, typer.Option("--no-save", help="Do not keep the run in the store.")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """What becomes of a report: the files that it is written to, what of it is shown, and whether the run is kept."""
+
+    forms: Mapping[Format, str]
+    every: bool
+    texts: bool
+    keep: bool
+
+
+def _output(
+    markdown: Annotated[str | None, _file("markdown", "a job summary")] = None,
+    junit: Annotated[str | None, _file("junit", "JUnit XML")] = None,
+    html: Annotated[str | None, _file("html", "a page with plots")] = None,
+    every: EveryOption = False,
+    no_texts: NoTextsOption = False,
+    no_save: Annotated[bool, typer.Option("--no-save", help="Do not keep the run in the store.")] = False,
+    as_json: JsonOption = False,
+) -> _Output:
+    """The options of every command that ends with a report."""
+    given: dict[Format, str | None] = {
+        "json": "-" if as_json else None,
+        "markdown": markdown,
+        "junit": junit,
+        "html": html,
+    }
+    forms = {form: file for form, file in given.items() if file is not None}
+    _check_output([form for form, file in forms.items() if file == "-"])
+    return _Output(forms, every=every, texts=not no_texts, keep=not no_save)
+
+
+def _with_output(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of `_output` behind its own, which it gets as `output`."""
+    own, shared = signature(command, eval_str=True).parameters, signature(_output, eval_str=True).parameters
+
+    @wraps(command)
+    def with_options(**given: Any) -> None:
+        output = _output(**{name: given.pop(name) for name in shared})
+        command(**given, output=output)
+
+    parameters = [*(each for name, each in own.items() if name != "output"), *shared.values()]
+    with_options.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]  # typer reads it
+    return with_options
 
 
 @app.command("run")
+@_with_output
 def run(
     baseline: Annotated[str, typer.Option("--baseline", metavar="SEL", help=f"What is in use: {_SELECTION}.")],
     candidate: Annotated[
@@ -82,14 +127,9 @@ def run(
     anchor_blocks: Annotated[
         bool, typer.Option("--anchor-blocks", help="A loss since the anchor blocks, too; else it is only shown.")
     ] = False,
-    markdown: MarkdownOption = None,
-    junit: JunitOption = None,
-    html: HtmlOption = None,
-    every: EveryOption = False,
     seed: SeedOption = None,
-    no_texts: NoTextsOption = False,
-    no_save: NoSaveOption = False,
-    as_json: JsonOption = False,
+    *,
+    output: _Output,
 ) -> None:
     """Decide whether the candidate may replace the baseline.
 
@@ -100,7 +140,6 @@ def run(
 
     if anchor_blocks and anchor is None:
         raise ConfigurationError("--anchor-blocks needs an anchor; give --anchor SEL")
-    forms = _forms(markdown, junit, html, as_json)
     url = _store(store, baseline, candidate, *([] if anchor is None else [anchor]))
     report = judged(
         baseline,
@@ -112,11 +151,11 @@ def run(
         anchor=anchor,
         anchor_blocks=anchor_blocks,
     )
-    keeper = _keeper(store, candidate, url)
-    _finish(report, forms, every=every, texts=not no_texts, store=store, keeper=keeper, keep=not no_save)
+    _finish(report, output, store=store, keeper=_keeper(store, candidate, url))
 
 
 @app.command("live")
+@_with_output
 def live(
     candidate: Annotated[
         str, typer.Option("--candidate", metavar="COMPONENT=VERSION", help="The versions of the canary.")
@@ -134,14 +173,9 @@ def live(
     until: Annotated[str, typer.Option("--until", help="Its end.")] = "now",
     policy: PolicyOption = None,
     store: StoreOption = None,
-    markdown: MarkdownOption = None,
-    junit: JunitOption = None,
-    html: HtmlOption = None,
-    every: EveryOption = False,
     seed: SeedOption = None,
-    no_texts: NoTextsOption = False,
-    no_save: NoSaveOption = False,
-    as_json: JsonOption = False,
+    *,
+    output: _Output,
 ) -> None:
     """Hold a canary's live requests against those of the versions beside it, in the same window. Segments count in the
     baseline's proportions, so that another mix of requests is no loss. Exit codes as of `gate run`."""
@@ -150,7 +184,6 @@ def live(
     from ragtrace.gate.live import judge_live
     from ragtrace.gate.runs import chosen_policy
 
-    forms = _forms(markdown, junit, html, as_json)
     window, url = window_of(since, until), existing(store)
     report = judge_live(
         service,
@@ -161,40 +194,18 @@ def live(
         policy=chosen_policy(policy, seed),
         store=url,
     )
-    _finish(report, forms, every=every, texts=not no_texts, store=store, keeper=url, keep=not no_save)
+    _finish(report, output, store=store, keeper=url)
 
 
-def _forms(markdown: str | None, junit: str | None, html: str | None, as_json: bool) -> dict[Format, str]:
-    """The files that a report is written to, by its form; JSON goes to standard output."""
-    given: dict[Format, str | None] = {
-        "json": "-" if as_json else None,
-        "markdown": markdown,
-        "junit": junit,
-        "html": html,
-    }
-    wanted = {form: file for form, file in given.items() if file is not None}
-    _check_output([form for form, file in wanted.items() if file == "-"])
-    return wanted
-
-
-def _finish(
-    report: GateReport,
-    forms: Mapping[Format, str],
-    *,
-    every: bool,
-    texts: bool,
-    store: str | None,
-    keeper: str | None,
-    keep: bool,
-) -> NoReturn:
+def _finish(report: GateReport, output: _Output, *, store: str | None, keeper: str | None) -> NoReturn:
     """Write, show and keep a report, and end with its exit code. keeper: the store that keeps it."""
     import msgspec
 
-    report = report if texts else msgspec.structs.replace(report, questions=())
-    printed = [_write(report, form, file) for form, file in forms.items()]
+    report = report if output.texts else msgspec.structs.replace(report, questions=())
+    printed = [_write(report, form, file) for form, file in output.forms.items()]
     if "-" not in printed:
-        _show(report, every, store)
-    if keep:
+        _show(report, output.every, store)
+    if output.keep:
         _save(report, keeper)
     raise typer.Exit(report.exit_code)
 
@@ -275,6 +286,7 @@ def _save(report: GateReport, url: str | None) -> None:
 
 
 @app.command("label")
+@_with_output
 def label(
     run_id: Annotated[str, typer.Argument(help="An undecided run: its id, or as much of its beginning as is unique.")],
     questions: Annotated[
@@ -282,14 +294,9 @@ def label(
     ] = 20,
     labeler: LabelerOption = None,
     no_ask: Annotated[bool, typer.Option("--no-ask", help="Decide with the labels that are there.")] = False,
-    markdown: MarkdownOption = None,
-    junit: JunitOption = None,
-    html: HtmlOption = None,
-    every: EveryOption = False,
-    no_texts: NoTextsOption = False,
-    no_save: NoSaveOption = False,
     store: StoreOption = None,
-    as_json: JsonOption = False,
+    *,
+    output: _Output,
 ) -> None:
     """Ask a person about the questions that decide an undecided run, as `ragtrace label ask` does, and decide with what
     is said: the new run is kept beside the old one. With --json nobody is asked. Exit codes as of `gate run`."""
@@ -298,13 +305,13 @@ def label(
     from ragtrace.gate.runs import read_report
     from ragtrace.store import Store
 
-    forms, url = _forms(markdown, junit, html, as_json), existing(store)
+    url = existing(store)
     with Store.open(url) as opened:
         task = find_task(read_report(opened, run_id), url)
-        if not (no_ask or as_json):
+        if not (no_ask or "json" in output.forms):
             _ask(opened, task, questions, labeler_name(labeler))
         report = decide_with_labels(task, task.labels(opened), url)
-    _finish(report, forms, every=every, texts=not no_texts, store=store, keeper=url, keep=not no_save)
+    _finish(report, output, store=store, keeper=url)
 
 
 def _ask(store: Store, task: LabelTask, questions: int, labeler: str) -> None:
