@@ -275,6 +275,18 @@ def _steps(report: GateReport) -> Iterator[str]:
             yield f"The candidate may go out. Ask more questions of {names} to judge them as well."
         else:
             yield "The candidate may go out."
+        yield from _look_at_others(report)
+
+
+def _look_at_others(report: GateReport) -> Iterator[str]:
+    """What changed in a run that passed: the states of the stages do not show all harm."""
+    changed = (report.pairs or 0) - report.unchanged.get("generation", report.pairs or 0)
+    if changed:
+        sides = " ".join(quote(side.name) for side in (report.baseline, report.candidate))
+        yield (
+            f"In {changed:,} question{'' if changed == 1 else 's'} the answer or the prompt is another, and the gate "
+            f"does not see all that may be wrong in them; look at some: ragtrace gate compare {plain(sides)}"
+        )
 
 
 def _mend(report: GateReport) -> Iterator[str]:
@@ -476,7 +488,11 @@ def _compared(report: GateReport) -> str:
         )
     if not report.paired:
         return "as independent samples"
-    return f"the same {report.pairs or 0:,} questions on both sides"
+    same = report.unchanged.get("generation")
+    text = f"the same {report.pairs or 0:,} questions on both sides"
+    return (
+        text if same is None else f"{text}; in {same:,} the answer is the same, and the prompt holds all that it held"
+    )
 
 
 def labeled_changes(report: GateReport) -> tuple[str, ...]:

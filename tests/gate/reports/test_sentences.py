@@ -165,6 +165,22 @@ def test_passed() -> None:
     assert next_steps(reported.passed()) == ("The candidate may go out.",)
 
 
+@pytest.mark.parametrize(("same", "told"), [(203, "In 1 question the answer"), (150, "In 54 questions the answer")])
+def test_passed_with_other_answers(same: int, told: str) -> None:
+    """A run that passes says how many answers or prompts changed, and how to see them; nothing where none did."""
+    sides = [msgspec.structs.replace(side, name=f"replay:{name}") for side, name in
+             ((reported.passed().baseline, "a b"), (reported.passed().candidate, "c"))]  # fmt: skip
+    found = report("pass", grid(), baseline=sides[0], candidate=sides[1], pairs=204, unchanged={"generation": same})
+    assert dict(facts(found))["compared"] == (
+        f"the same 204 questions on both sides; in {same} the answer is the same, and the prompt holds all that it held"
+    )
+    may_go, others = next_steps(found)
+    assert may_go == "The candidate may go out."
+    assert others.startswith(told)
+    assert others.endswith("ragtrace gate compare 'replay:a b' replay:c")
+    assert next_steps(msgspec.structs.replace(found, unchanged={"generation": 204})) == (may_go,)
+
+
 def test_passed_with_open_segments() -> None:
     """What is not proven is said, and where to ask more."""
     found = report("pass", grid(unclear("answer_coverage", "limits")))
