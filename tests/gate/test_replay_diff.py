@@ -58,7 +58,7 @@ def test_what_is_not_stored_is_not_called_the_same(tmp_path: Path) -> None:
     )
     diff = diff_replays(one, two)
     assert (diff.questions, diff.same, diff.unknown) == (2, 1, 1)
-    assert "1 are the same in all of this, of 1 it is not stored" in diff_markdown(diff)
+    assert "1 without any of these changes; of 1 the answer is not stored" in diff_markdown(diff)
 
 
 def test_nothing_in_common(sides: tuple[str, str], tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ def _facts(diff: ReplayDiff) -> Iterator[tuple[str, str]]:
     yield "after", _side(diff.candidate)
     yield "changed", ", ".join(content.change(each) for each in diff.versions) or "no recorded version"
     gone = f", {diff.missing:,} of them no longer stored" if diff.missing else ""
-    unknown = f", of {diff.unknown:,} it is not stored" if diff.unknown else ""
-    yield "questions", f"{diff.questions:,} on both sides{gone}; {diff.same:,} are the same in all of this{unknown}"
+    unknown = f"; of {diff.unknown:,} the answer is not stored" if diff.unknown else ""
+    yield "questions", f"{diff.questions:,} on both sides{gone}; {diff.same:,} without any of these changes{unknown}"
     for kind, words in _WORDS.items():
         yield kind, f"{diff.changed[kind]:,}: {words}"
 
