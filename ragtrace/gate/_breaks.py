@@ -33,7 +33,7 @@ from ragtrace.registry.instruments import STAGES
 from ragtrace.registry.types import StageInfo
 from ragtrace.types import Stage
 
-__all__ = ["find_breaks", "find_changes", "is_suspicious", "stage_shares", "version_changes"]
+__all__ = ["find_breaks", "find_changes", "stage_shares", "version_changes"]
 
 _EXAMPLES: Final = 5
 _WORST: Final = 5  # questions of a cell
@@ -280,20 +280,27 @@ def _growth(sides: tuple[_ComparedSide, _ComparedSide], place: int, *states: int
     return after - before
 
 
-def is_suspicious(cell: Cell) -> bool:
-    """Whether a cell is worth a look at its questions: it failed or warns, or is open and looks worse."""
+def _is_suspicious(cell: Cell, alpha: float) -> bool:
+    """Whether a cell is worth a look at its questions: it failed or warns, is open and looks worse, or may block and
+    passed although it is worse for certain."""
     if cell.outcome == "fail":
         return True
-    harm = (cell.difference or 0.0) * (-1.0 if cell.direction == "higher" else 1.0)
-    return cell.outcome == "inconclusive" and (harm > 0 or cell.unjudged is not None)
+    is_worse = (cell.difference or 0.0) * _sign(cell.direction) > 0
+    if cell.outcome == "pass":
+        return is_worse and cell.action == "block" and cell.p_adjusted is not None and cell.p_adjusted <= alpha
+    return cell.outcome == "inconclusive" and (is_worse or cell.unjudged is not None)
 
 
-def find_changes(comparison: Comparison, cells: Sequence[Cell], small: Sequence[str] = ()) -> tuple[CellChanges, ...]:
-    """Of each such cell the questions that lost most, and among equals those that lost most in the others as well.
+def find_changes(
+    comparison: Comparison, cells: Sequence[Cell], small: Sequence[str] = (), alpha: float = 0.05
+) -> tuple[CellChanges, ...]:
+    """Of each suspicious cell the questions that lost most, and among equals those that lost most in the others as
+    well; cells that passed come last. alpha: the policy's.
 
     A pair's loss is against its own baseline. Without pairs it is against the baseline's mean.
     """
-    chosen = [cell for cell in cells if cell.family != "floors" and is_suspicious(cell)]
+    suspicious = [cell for cell in cells if cell.family != "floors" and _is_suspicious(cell, alpha)]
+    chosen = sorted(suspicious, key=lambda cell: cell.outcome == "pass")
     if not chosen:
         return ()
     rows = rows_of(comparison)

@@ -239,7 +239,7 @@ def compare(
         cells=cells,
         stages=stage_shares(comparison),
         breaks=find_breaks(comparison, cells, small),
-        changes=find_changes(comparison, cells, small),
+        changes=find_changes(comparison, cells, small, policy.alpha),
         warnings=(*blind_spots(comparison, resolved, left_out), *_announced(comparison, resolved)),
         policy=resolved,
         service=service,

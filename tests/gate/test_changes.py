@@ -40,6 +40,19 @@ def test_what_is_in_order_has_none() -> None:
     assert find_changes(_comparison(), [unclear("answer_coverage")])
 
 
+def test_what_is_worse_for_certain_within_its_margin_has_some() -> None:
+    """It passed, and somebody who reads why wants to see where; behind what failed, and nothing of what only warns."""
+    within = cell("answer_coverage", difference=-0.01, p_adjusted=0.001)
+    (found,) = find_changes(_comparison(), [within])
+    assert found.pairs[0].candidate == "after-4"
+    assert find_changes(_comparison(), [within], alpha=0.0005) == ()
+    assert (
+        find_changes(_comparison(), [cell("answer_coverage", difference=-0.01, p_adjusted=0.001, action="warn")]) == ()
+    )
+    found, behind = find_changes(_comparison(), [within, failed("answer_coverage", "y")])
+    assert (found.segment, behind.segment) == ("y", None)
+
+
 def test_without_pairs() -> None:
     """Against the baseline's mean; there is no partner to name."""
     both = _comparison()

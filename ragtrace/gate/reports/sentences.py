@@ -490,9 +490,7 @@ def _compared(report: GateReport) -> str:
         return "as independent samples"
     same = report.unchanged.get("generation")
     text = f"the same {report.pairs or 0:,} questions on both sides"
-    return (
-        text if same is None else f"{text}; in {same:,} the answer is the same, and the prompt holds all that it held"
-    )
+    return text if same is None else f"{text}; {same:,} of them with the same answer, and nothing lost from the prompt"
 
 
 def labeled_changes(report: GateReport) -> tuple[str, ...]:

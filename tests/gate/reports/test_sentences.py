@@ -172,7 +172,7 @@ def test_passed_with_other_answers(same: int, told: str) -> None:
              ((reported.passed().baseline, "a b"), (reported.passed().candidate, "c"))]  # fmt: skip
     found = report("pass", grid(), baseline=sides[0], candidate=sides[1], pairs=204, unchanged={"generation": same})
     assert dict(facts(found))["compared"] == (
-        f"the same 204 questions on both sides; in {same} the answer is the same, and the prompt holds all that it held"
+        f"the same 204 questions on both sides; {same} of them with the same answer, and nothing lost from the prompt"
     )
     may_go, others = next_steps(found)
     assert may_go == "The candidate may go out."
