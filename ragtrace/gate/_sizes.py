@@ -43,15 +43,19 @@ def _least_of(segment: str, policy: Policy) -> int:
     return max(states) if states else min(least_questions(rule, segment, policy.alpha) for rule in rules)
 
 
-def announcement(sizes: Mapping[str, int], policy: Policy, unit: str = "questions") -> tuple[str, ...]:
-    """What can be said before anything is asked. sizes: questions of each segment, "" for those of none."""
+def announcement(sizes: Mapping[str, int], policy: Policy, *, paired: bool = True) -> tuple[str, ...]:
+    """What can be said before anything is asked. sizes: questions of each segment, "" for those of none.
+
+    paired: whether both sides were asked the same ones; else these are requests of each side.
+    """
+    unit, sides, ask = ("questions", "", "ask") if paired else ("requests", " on each side", "wait for")
     whole = sum(sizes.values())
     rules = [rule for rule in policy.rules if rule.action == "block"] or policy.rules
     least = max(least_questions(rule, None, policy.alpha) for rule in rules)
     if whole < least:
         return (
-            f"{whole:,} {unit} are too few to pass any candidate by this policy, even one without any difference; they "
-            f"can only block one. Ask at least {_tens(least):,}.",
+            f"{whole:,} {unit}{sides} are too few to pass any candidate by this policy, even one without any "
+            f"difference; they can only block one. {ask.capitalize()} at least {_tens(least):,}.",
         )
     small = too_small(sizes, policy)
     if not small:
@@ -61,15 +65,15 @@ def announcement(sizes: Mapping[str, int], policy: Policy, unit: str = "question
     more = f" and {len(small) - _NAMED} more" if len(small) > _NAMED else ""
     if len(small) == 1:
         return (
-            f"The segment {named} is too small to pass alone, whatever the answers, and can only fail: ask about "
-            f"{needed:,} {unit} of it to judge it alone.",
+            f"The segment {named} is too small to pass alone, whatever the answers, and can only fail: {ask} about "
+            f"{needed:,} {unit} of it{sides} to judge it alone.",
         )
     pool = sum(sizes[name] for name in small)
     enough = "" if pool >= needed else ", which is too small as well"
     together = f"all {unit}" if pool == whole else f"{OTHER} ({pool:,}){enough}"
     return (
         f"The segments {named}{more} are too small to pass alone, whatever the answers, and can only fail. For passing "
-        f"they count together, as {together}; ask about {needed:,} {unit} of each to judge them alone.",
+        f"they count together, as {together}; {ask} about {needed:,} {unit} of each{sides} to judge them alone.",
     )
 
 

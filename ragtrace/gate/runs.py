@@ -303,7 +303,7 @@ def _announced(comparison: Comparison, policy: Policy) -> tuple[str, ...]:
     """What the numbers of questions alone decide."""
     rows = rows_of(comparison)
     sizes = {name: rows.within(name).size for name in {*rows.baseline.segments, *rows.candidate.segments}}
-    return announcement(sizes, policy, "questions" if comparison.paired else "requests on each side")
+    return announcement(sizes, policy, paired=comparison.paired)
 
 
 def _resolved(policy: Policy, comparison: Comparison) -> tuple[Policy, list[str]]:

@@ -128,6 +128,9 @@ def test_what_is_too_small_is_said_before_the_run() -> None:
         "70 questions are too few to pass any candidate by this policy, even one without any difference; they can only "
         "block one. Ask at least 100."
     )
+    [live] = announcement({"a": 104, "b": 60}, policy, paired=False)
+    assert "ask about" not in live
+    assert live.endswith("wait for about 100 requests of it on each side to judge it alone.")
 
 
 def test_a_loss_of_the_margin_hardly_ever_passes() -> None:

@@ -268,10 +268,9 @@ def segment_names(names: Sequence[str]) -> str:
 
 
 def change(component: VersionChange) -> str:
-    """`model m-7 → m-8`; what a side does not name is "none"."""
-    sides = " → ".join(
-        label(version) if version is not None else "none" for version in (component.baseline, component.candidate)
-    )
+    """`model m-7 → m-8`; what a side does not name is "none". What is the commonest of both sides stands once."""
+    versions = dict.fromkeys((component.baseline, component.candidate))
+    sides = " → ".join(label(version) if version is not None else "none" for version in versions)
     return f"{label(component.component)} {sides}{' (several versions at once)' if component.mixed else ''}"
 
 

@@ -12,7 +12,7 @@ from ragtrace.gate import compare
 from ragtrace.gate._breaks import stage_shares
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.sentences import cell_sentence, facts, flips, headline, next_steps, remarks
-from ragtrace.gate.types import Cell, Comparison, Decision, GateReport, Policy
+from ragtrace.gate.types import Cell, Comparison, Decision, GateReport, Policy, VersionChange
 from ragtrace.types import Stage
 from tests.gate import reported
 from tests.gate.populations import RULES as EVERY_RULE, population
@@ -73,6 +73,13 @@ def test_blocked_by_missing_data() -> None:
         "12 of at least 30 questions have a value for candidate recall."
     )
     assert next_steps(found) == ("Ask at least 30 questions of segment claims-de; 12 could be judged.",)
+
+
+def test_a_change_names_both_versions() -> None:
+    """One that is the commonest on both sides, beside others, is named once: nothing changed into itself."""
+    assert content.change(VersionChange(component="model", baseline="m-7", candidate=None)) == "model m-7 → none"
+    mixed = VersionChange(component="index", baseline="i-1", candidate="i-1", mixed=True)
+    assert content.change(mixed) == "index i-1 (several versions at once)"
 
 
 def test_without_a_changed_version() -> None:
