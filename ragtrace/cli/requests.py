@@ -73,8 +73,12 @@ def show(
             "--labeled/--unlabeled", help="Only requests that people labeled, or did not.", rich_help_panel=_LIST
         ),
     ] = None,
+    oldest_first: Annotated[
+        bool, typer.Option("--oldest-first", help="List them in the order of time.", rich_help_panel=_LIST)
+    ] = False,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, help="The most requests to show, newest first.", rich_help_panel=_LIST)
+        int,
+        typer.Option("--limit", min=1, help="The most requests to show, the newest ones first.", rich_help_panel=_LIST),
     ] = 20,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -104,7 +108,10 @@ def show(
         status=status,
         is_labeled=labeled,
         search=search,
+        oldest_first=oldest_first,
     )
+    if search is not None and oldest_first:
+        raise ConfigurationError("--search finds the newest requests first; leave out --oldest-first")
     if request_id is not None and wanted != Listing():
         raise ConfigurationError("one request was named, and a filter is for a list; leave one of them out")
     with Store.open(existing(store)) as opened:
@@ -120,7 +127,9 @@ def show(
         else:
             print_table(*_table(found, console().width))
             if has_more:
-                console().print(f"the newest {len(found)}; there are more: --limit {5 * limit} shows more of them")
+                which = "first" if oldest_first else "newest"
+                told = f"the {which} {len(found)}; there are more: --limit {5 * limit} shows more of them"
+                console().print(told)
             for name in dict.fromkeys(row.service for row in found):
                 console().print()
                 for part in _judgeable(judgeability(opened, name)):
@@ -142,7 +151,7 @@ def _check_choices(**given: str | None) -> None:
 
 
 def _listed(store: Store, wanted: Listing, limit: int) -> list[RequestRow]:
-    """The newest requests that match, however far back they are."""
+    """The first requests that match, in the order that is wanted, however far away they are."""
     found: list[RequestRow] = []
     before = None
     while len(found) < limit:
@@ -212,7 +221,7 @@ def _show(store: Store, request_id: str, as_json: bool) -> None:
     from ragtrace.analyze.claim_attribution import resting_on
     from ragtrace.cli.terminal import find_record
     from ragtrace.export import evidence_path
-    from ragtrace.export.findings import claim_rationales
+    from ragtrace.export.findings import request_document
     from ragtrace.store import ATTRIBUTION
     from ragtrace.types import replace, to_builtins
 
@@ -222,15 +231,7 @@ def _show(store: Store, request_id: str, as_json: bool) -> None:
     if analysis is not None and explained is not None and explained.explanation is not None:
         analysis = replace(analysis, claims=resting_on(analysis.claims, explained.explanation.generator))
     if as_json:
-        found = claim_rationales(record, analysis.claims) if analysis else ()
-        told = [one and {"chunk_id": one.chunk_id, "stance": one.stance, "text": one.text} for one in found]
-        print_json(
-            {
-                "record": to_builtins(record),
-                "analysis": to_builtins(analysis) if analysis else None,
-                "rationales": told,
-            }
-        )
+        print_json(to_builtins(request_document(record, analysis)))
     else:
         lost = [one.chunk_id for one in analysis.lost if one.where == "retrieval"] if analysis else []
         known = store.chunk_texts(record.service, lost) if lost else {}

@@ -7,20 +7,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
+import msgspec
+
 from ragtrace.analyze.claim_attribution import ABLATION
 from ragtrace.analyze.diagnosis import not_known_before
 from ragtrace.coverage import SUPPORTED, Rationale, rationales, united
 from ragtrace.coverage.verifier import ENTAILMENT
 from ragtrace.registry.wording import STATES, VERDICTS, reason_words
-from ragtrace.types import Claim, Diagnosis, RequestRecord, Stage, StageFinding, StageState
+from ragtrace.types import Analysis, Claim, Diagnosis, RequestRecord, Stage, StageFinding, StageState
 
 __all__ = [
     "NOT_JUDGED",
+    "ClaimSentence",
     "ClaimView",
+    "RequestDocument",
     "claim_rationales",
     "claim_summary",
     "claim_views",
     "is_outdated",
+    "request_document",
     "verdict_brief",
     "verdict_words",
 ]
@@ -123,6 +128,31 @@ def claim_rationales(record: RequestRecord, claims: Sequence[Claim]) -> tuple[Ra
     """What each claim of the record's answer rests on, with the sentence; see `ragtrace.coverage.rationales`."""
     packing = united(record).packing
     return rationales(claims, packing.chunks if packing else (), record.candidates)
+
+
+class ClaimSentence(msgspec.Struct, frozen=True, kw_only=True):
+    """The sentence that decides on a claim, and the chunk that it stands in."""
+
+    chunk_id: str
+    stance: Literal["supports", "contradicts", "nearest"]
+    text: str
+
+
+class RequestDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One request as JSON. analysis: null until a worker has been there; rationales: of each of its claims."""
+
+    record: RequestRecord
+    analysis: Analysis | None
+    rationales: tuple[ClaimSentence | None, ...]
+
+
+def request_document(record: RequestRecord, analysis: Analysis | None) -> RequestDocument:
+    """A request with what was found of it."""
+    found = claim_rationales(record, analysis.claims) if analysis else ()
+    told = (
+        one if one is None else ClaimSentence(chunk_id=one.chunk_id, stance=one.stance, text=one.text) for one in found
+    )
+    return RequestDocument(record=record, analysis=analysis, rationales=tuple(told))
 
 
 def claim_views(record: RequestRecord, claims: Sequence[Claim]) -> list[ClaimView]:

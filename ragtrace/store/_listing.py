@@ -28,22 +28,20 @@ _JOINED: Final = request.join(diagnosis, _OF_REQUEST, isouter=True)
 
 
 def page(connection: sa.Connection, wanted: Listing, before: Position | None, limit: int, scan: int) -> RequestPage:
-    """Up to `limit` requests that match, newest first, among the `scan` newest ones before a place."""
-    near: sa.Select[Any] | None = _near(wanted, before).order_by(
-        request.c.started_at.desc(), request.c.request_id.desc()
-    )
+    """Up to `limit` requests that match, in their order, among the first `scan` ones behind a place."""
+    near: sa.Select[Any] | None = _near(wanted, before).order_by(*_order(wanted, request.c))
     if wanted.search is not None:
         near = search.matches(connection, wanted, before)
     if near is None:
         return RequestPage((), None, None)
     last = _last(connection, wanted, connection.execute(near.limit(1).offset(scan - 1)).first())
     inner = near.limit(scan).subquery()
-    order = [inner.c.place] if wanted.search is not None else [inner.c.started_at, inner.c.request_id]
+    order = [inner.c.place.desc()] if wanted.search is not None else _order(wanted, inner.c)
     query = (
         sa.select(*COLUMNS)
         .select_from(inner.join(_JOINED, inner.c.request_id == request.c.request_id))
         .where(*_matching(wanted))
-        .order_by(*(column.desc() for column in order))
+        .order_by(*order)
         .limit(limit + 1)
     )
     found = listed(connection.execute(query).all())
@@ -73,11 +71,15 @@ def _near(wanted: Listing, before: Position | None) -> sa.Select[Any]:
     query = query.where(*_within(wanted))
     if before is not None:
         here = sa.tuple_(request.c.started_at, request.c.request_id)
-        query = query.where(
-            request.c.started_at <= before.started_at,  # PostgreSQL and SQLite both seek by this one
-            here < sa.tuple_(sa.literal(before.started_at), sa.literal(clean(before.request_id))),
-        )
+        place = sa.tuple_(sa.literal(before.started_at), sa.literal(clean(before.request_id)))
+        at, then = request.c.started_at, before.started_at  # PostgreSQL and SQLite both seek by these
+        query = query.where(at >= then, here > place) if wanted.oldest_first else query.where(at <= then, here < place)
     return query
+
+
+def _order(wanted: Listing, columns: Any) -> list[sa.ColumnElement[Any]]:
+    """By time."""
+    return [columns[name] if wanted.oldest_first else columns[name].desc() for name in ("started_at", "request_id")]
 
 
 def _within(wanted: Listing) -> list[sa.ColumnElement[bool]]:

@@ -197,7 +197,7 @@ class Store:
     def list_requests(
         self, wanted: Listing, before: Position | None = None, *, limit: int = 50, scan: int = 5_000
     ) -> RequestPage:
-        """A page of requests, newest first, behind a place; at most `scan` requests are looked at for it.
+        """A page of requests, in the order that is wanted, behind a place; at most `scan` are looked at for it.
 
         Raises: StoreError where `wanted` has words to search for and search is off in this store.
         """

@@ -291,7 +291,8 @@ class Listing:
     """Which requests a page lists; None: any. since, until: nanoseconds, [since, until). stage: the first that broke;
     doubt: the state of some stage; reason: of some stage; rollout: the suspected one, and version: one that the request
     carried, both `component=version`. is_labeled: whether somebody has labeled it. search: words that its question and
-    answer hold, all of them, in any order."""
+    answer hold, all of them, in any order. oldest_first: the order, which is newest first else, and of a search always.
+    """
 
     service: str | None = None
     segment: str | None = None
@@ -309,6 +310,7 @@ class Listing:
     status: str | None = None
     is_labeled: bool | None = None
     search: str | None = None
+    oldest_first: bool = False
 
 
 class Position(NamedTuple):

@@ -25,7 +25,7 @@ _ROWS: Final = 25
 _SCAN: Final = 4_000  # requests that are looked at for a page
 _WORDS: Final = 160  # characters of a question or an answer
 _LONGEST: Final = 300  # characters of a filter's value
-_PARAMETERS: Final = {"tenant_id": None, "session_id": "session", "is_labeled": "labeled"}
+_PARAMETERS: Final = {"tenant_id": None, "session_id": "session", "is_labeled": "labeled", "oldest_first": "order"}
 _PLACE: Final = re.compile(r"(-?\d{1,19}):(.{1,2000})", re.DOTALL)
 
 CHOICES: Final[dict[str, dict[str, str]]] = {
@@ -35,6 +35,7 @@ CHOICES: Final[dict[str, dict[str, str]]] = {
     "reason": REASONS,
     "status": {"ok": "ok", "error": "error"},
     "labeled": {"yes": "yes", "no": "no"},
+    "order": {"newest": "newest first", "oldest": "oldest first"},
 }
 """What the filters with closed lists allow, by parameter."""
 
@@ -54,11 +55,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class RowPage:
-    """A page of the list. older: the link to what comes behind; scanned_to: how far was looked, in nanoseconds, where
+    """A page of the list. more: the link to what comes behind; scanned_to: how far was looked, in nanoseconds, where
     the page ended there before it was full."""
 
     rows: tuple[Row, ...]
-    older: str | None
+    more: str | None
     scanned_to: int | None
 
 
@@ -69,7 +70,8 @@ def read_time(name: str, text: str) -> int:
 
 
 def read_filter(query: Mapping[str, str], viewer: Viewer) -> tuple[Listing, Position | None]:
-    """The filter of a link, for what the viewer may see. Raises: ConfigurationError naming the parameter."""
+    """The filter of a link, for what the viewer may see; a session is in the order in which it went on, unless the link
+    says otherwise. Raises: ConfigurationError naming the parameter."""
     given: dict[str, object] = {}
     for one in fields(Listing):
         name = _PARAMETERS.get(one.name, one.name)
@@ -82,10 +84,15 @@ def read_filter(query: Mapping[str, str], viewer: Viewer) -> tuple[Listing, Posi
             raise ConfigurationError.of(name, value, ", ".join(CHOICES[name]))
         if one.name in ("since", "until"):
             given[one.name] = read_time(name, value)
-        elif one.name == "is_labeled":
-            given[one.name] = value == "yes"
+        elif one.name in ("is_labeled", "oldest_first"):
+            given[one.name] = value in ("yes", "oldest")
         else:
             given[one.name] = value
+    if "search" in given:
+        if given.get("oldest_first"):
+            raise ConfigurationError("words are searched for newest first; leave out the order, or the words")
+    elif "session_id" in given:
+        given.setdefault("oldest_first", True)
     listing = replace(Listing(), **given)  # type: ignore[arg-type]  # by their names
     place = _PLACE.fullmatch(query.get("before", ""))
     before = Position(int(place[1]), place[2]) if place else None
@@ -101,13 +108,13 @@ def rows_page(
     page = store.list_requests(listing, before, limit=_ROWS, scan=_SCAN)
     ids = [row.request_id for row in page.rows]
     records, damaged = _readable(store, ids) if viewer.sees_content else ({}, set[str]())
-    older = None
+    more = None
     if page.after is not None:
         kept = {name: value for name, value in query.items() if value and name != "before"}
-        older = f"/requests?{urlencode(kept | {'before': f'{page.after.started_at}:{page.after.request_id}'})}"
+        more = f"/requests?{urlencode(kept | {'before': f'{page.after.started_at}:{page.after.request_id}'})}"
     return RowPage(
         tuple(_row(row, records.get(row.request_id), row.request_id in damaged) for row in page.rows),
-        older,
+        more,
         page.scanned_to.started_at if page.scanned_to else None,
     )
 

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
+from ragtrace import resources
 from ragtrace.analyze.attribution import explain_record
 from ragtrace.cli import app
 from ragtrace.engines import model_names
@@ -92,8 +94,12 @@ def test_shows_what_is_stored(cli: Cli, explained_url: str) -> None:
 
 
 def test_json_is_the_explanation(cli: Cli, explained_url: str) -> None:
-    """`--json` prints what is stored and nothing else; it reads back as an Explanation."""
+    """`--json` prints what is stored and nothing else; it reads back as an Explanation, and fits the schema."""
     done = cli("explain", ID, "--store", explained_url, "--json")
+    root = resources.checkout()
+    assert root is not None
+    schema = json.loads((root / "docs/reference/explanation.schema.json").read_text("utf-8"))
+    jsonschema.validate(json.loads(done.stdout), schema)
     assert msgspec.convert(json.loads(done.stdout), Explanation) == explanation()
 
 

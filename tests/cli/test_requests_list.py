@@ -36,6 +36,15 @@ def test_a_filter_leaves_what_it_says(cli: Cli, url: str, options: tuple[str, ..
     assert {row["request_id"] for row in json.loads(told.stdout)} == expected
 
 
+def test_the_list_goes_either_way_in_time(cli: Cli, url: str) -> None:
+    """Newest first, unless it is asked for the order of time, which no search has."""
+    rows = json.loads(cli("show", "--service", SERVICE, "--store", url, "--json").stdout)
+    turned = json.loads(cli("show", "--service", SERVICE, "--oldest-first", "--store", url, "--json").stdout)
+    assert len(rows) > 1
+    assert turned == rows[::-1]
+    assert cli("show", "--search", "water", "--oldest-first", "--store", url).returncode == 2
+
+
 def test_search_finds_words_once_it_is_on(cli: Cli, tmp_path: Path) -> None:
     """The message names the command until then; `off` says that it is."""
     url = store_of(tmp_path)

@@ -8,7 +8,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import jsonschema
+import pytest
+
 from bench.traffic import MINUTE, Traffic, store_traffic
+from ragtrace import resources
 from ragtrace.safe_text import UNSAFE
 from ragtrace.store import Store
 from ragtrace.types import Query, Stage, StageState, replace
@@ -45,6 +49,22 @@ def test_json_holds_record_and_analysis(cli: Cli, store_url: str) -> None:
     assert rationale["chunk_id"] == "hx-2"
     assert rationale["stance"] == "supports"
     assert after["analysis"]["request_id"] == FIRST
+
+
+def test_json_fits_the_documented_schema(cli: Cli, store_url: str) -> None:
+    """One request before and after its analysis, and the list of them."""
+    root = resources.checkout()
+    assert root is not None
+    schema = json.loads((root / "docs/reference/show.schema.json").read_text("utf-8"))
+    printed = [cli("show", *which, "--store", store_url, "--json").stdout for which in ((FIRST,), ())]
+    cli("analyze", "--store", store_url)
+    printed += [cli("show", *which, "--store", store_url, "--json").stdout for which in ((FIRST,), ())]
+    for text in printed:
+        jsonschema.validate(json.loads(text), schema)
+    changed = json.loads(printed[2])
+    del changed["record"]["service"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(changed, schema)
 
 
 def test_a_recorded_text_commands_no_terminal(cli: Cli, store_url: str) -> None:

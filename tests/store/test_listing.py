@@ -32,12 +32,19 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
         Listing(service=SERVICE, verdict="selection_failure", segment="limit"),
         Listing(tenant_id="acme"),
         Listing(since=START + 60 * MINUTE, until=START + 120 * MINUTE),
+        Listing(service=SERVICE, stage="ranking", oldest_first=True),
+        Listing(oldest_first=True),
     ],
     ids=str,
 )
 def test_pages_together_are_the_whole_list(store: Store, wanted: Listing) -> None:
-    """Each request once, newest first, however small the pages and however short the look for each."""
-    whole = [row.request_id for row in store.list_requests(wanted, limit=1_000, scan=1_000).rows]
+    """Each request once, in the order of time that is wanted, however small the pages and however short the look for
+    each."""
+    rows = store.list_requests(wanted, limit=1_000, scan=1_000).rows
+    whole = [row.request_id for row in rows]
+    assert rows == tuple(
+        sorted(rows, key=lambda row: (row.started_at, row.request_id), reverse=not wanted.oldest_first)
+    )
     found: list[str] = []
     before: Position | None = None
     while True:

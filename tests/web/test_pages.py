@@ -202,6 +202,34 @@ def test_filters_find_nothing_of_another_tenant(store: Store, tokens: Path) -> N
     assert SECRET not in ours.get("/requests").text
 
 
+def test_a_session_is_listed_in_the_order_in_which_it_went_on(tmp_path: Path) -> None:
+    """Page by page from its first request on; the newest stand first where that is asked for."""
+    names = [f"turn-{number:02}" for number in range(30)]
+    with Store.open(f"sqlite:///{tmp_path / 'session.db'}") as opened:
+        opened.write(
+            [
+                RequestRecord(request_id=name, service="chat", session_id="s-1", started_at=place + 1)
+                for place, name in enumerate(names)
+            ]
+        )
+        me = client(opened)
+
+        def walked(address: str) -> list[str]:
+            found: list[str] = []
+            while address:
+                text = me.get(address).text
+                found += re.findall(r'href="/requests/(turn-\d\d)"', text)
+                more = re.search(r'class="button" href="([^"]+)">(?:Later|Older) requests', text)
+                address = more[1].replace("&amp;", "&") if more else ""
+            return found
+
+        assert walked("/requests?session=s-1") == names
+        assert walked("/requests?session=s-1&order=newest") == names[::-1]
+        assert walked("/requests?service=chat&order=oldest") == names
+        assert me.get("/requests?order=sideways").status_code == 400
+        assert me.get("/requests?order=oldest&search=words").status_code == 400
+
+
 def test_search_is_for_who_sees_texts_and_for_its_own_tenant(store: Store, tokens: Path, tmp_path: Path) -> None:
     """The field is there once search is on; words of another tenant find nothing, and numbers alone search for none."""
     asked = f"/requests?search={quote(SECRET)}"
