@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs, quote, urlencode
+from urllib.parse import parse_qs
 
 from ragtrace.errors import ConfigurationError, RagtraceError
 from ragtrace.explanations import Explanation
 from ragtrace.export.evidence_path import shown_rank
-from ragtrace.export.request_view import bounded, request_view
+from ragtrace.export.request_view import LONGEST, bounded, request_view
 from ragtrace.html_page import Html, asset, templates
 from ragtrace.safe_text import visible
 from ragtrace.store import ATTRIBUTION, Store
@@ -31,7 +31,7 @@ from ragtrace.web._gate_pages import comparing, gate_list, gate_report
 from ragtrace.web._judgments import KEPT, SAID, asked_stages, judge_page, label_request
 from ragtrace.web._label_queue import label_queue, test_case
 from ragtrace.web._overview import COUNTED, WINDOWS, overview, service_lines
-from ragtrace.web._request_list import CHOICES, read_filter, rows_page
+from ragtrace.web._request_list import CHOICES, path_part, query_part, read_filter, rows_page
 from ragtrace.web._runbooks import runbook, runbook_names
 from ragtrace.web._style import stylesheet
 from ragtrace.web._triage_view import postmortem_draft, triage_view
@@ -48,6 +48,7 @@ __all__ = ["make_app"]
 _READING: Final = logging.getLogger("ragtrace.web.reading")
 _LOG: Final = logging.getLogger("ragtrace.web")
 _FORM: Final = 64 * 1024  # bytes of a form
+_DRAFT: Final = 1_000_000  # characters of a postmortem
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -208,7 +209,7 @@ class _Pages:
             if viewer is None and not is_open:
                 if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
                     wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-                    return RedirectResponse(f"/signin?{urlencode({'next': wanted})}", 303)
+                    return RedirectResponse(f"/signin?{query_part({'next': wanted})}", 303)
                 refused = self._shown("problem.html", None, 401, title="Sign in", text="Send your token.")
                 refused.headers["WWW-Authenticate"] = "Bearer"
                 return refused
@@ -369,7 +370,7 @@ class _Pages:
         record, _ = self._found(asked)
         ask_for_explanation(self._store, record.request_id)
         self._read(asked.viewer, f"(asked to explain) request {record.request_id}")
-        return RedirectResponse(f"/explanations/{quote(record.request_id, safe='')}", 303)
+        return RedirectResponse(f"/explanations/{path_part(record.request_id)}", 303)
 
     def progress(self, asked: _Asked) -> Response:
         """How far an explanation is; when it is there, its request. It is asked again and again, and reads no texts."""
@@ -381,7 +382,7 @@ class _Pages:
             raise _NOT_YOURS()
         state = explanation_state(self._store, request_id)
         if state.step == "none":
-            return RedirectResponse(f"/requests/{quote(request_id, safe='')}#explained", 303)
+            return RedirectResponse(f"/requests/{path_part(request_id)}#explained", 303)
         form_token = self._sessions.form_token(asked.cookie)
         return self._shown("progress.html", viewer, request_id=request_id, state=state, form_token=form_token)
 
@@ -392,9 +393,9 @@ class _Pages:
         record, analysis = self._found(asked)
         kept = label_request(self._store, asked.viewer, record, analysis, asked.form)
         self._read(asked.viewer, f"(labeled) request {record.request_id}")
-        where = f"/requests/{quote(record.request_id, safe='')}?{urlencode({'kept': kept})}#judge"
+        where = f"/requests/{path_part(record.request_id)}?{query_part({'kept': kept})}#judge"
         if asked.form.get("flow"):
-            where = f"/label?{urlencode({'service': record.service, 'after': record.request_id, 'kept': kept})}"
+            where = f"/label?{query_part({'service': record.service, 'after': record.request_id, 'kept': kept})}"
         return RedirectResponse(where, 303)
 
     def label_next(self, asked: _Asked) -> Response:
@@ -458,7 +459,7 @@ class _Pages:
         if not viewer.sees_content:
             raise _NUMBERS()
         service = self._whole_service(asked)
-        text = visible(postmortem_draft(self._store, service, asked.query))
+        text = visible(postmortem_draft(self._store, service, asked.query)[:_DRAFT])
         self._read(viewer, f"the postmortem of {service}")
         return Response(
             text,
@@ -481,7 +482,7 @@ class _Pages:
         kept = judge_page(self._store, asked.viewer, asked.form)
         fields = {name: next(iter(asked.form.get(name, ())), "") for name in ("service", "segment", "since", "until")}
         known = {name: value for name, value in fields.items() if value}
-        return RedirectResponse(f"/triage?{urlencode(known | {'kept': kept})}#judge", 303)
+        return RedirectResponse(f"/triage?{query_part(known | {'kept': kept})}#judge", 303)
 
     def sign_in_form(self, asked: _Asked) -> Response:
         """Asks for the token."""
@@ -591,12 +592,12 @@ class _Pages:
             return None
         place = "{trace_id}"
         address = self._trace_url if place in self._trace_url else self._trace_url + place
-        return address.replace(place, quote(record.trace_id, safe=""))
+        return address.replace(place, path_part(record.trace_id))
 
     def _read(self, viewer: Viewer, what: str) -> None:
         """Write down who saw what."""
         of = "all tenants" if viewer.tenant is None else f"tenant {viewer.tenant}"
-        _READING.info("%s (%s) read %s", viewer.name, of, visible(what).replace("\n", " "))
+        _READING.info("%s (%s) read %s", viewer.name, of, visible(what[:LONGEST]).replace("\n", " "))
 
 
 def _explained(record: RequestRecord, explanation: Explanation) -> tuple[Html, Html]:
@@ -641,8 +642,10 @@ def _assets() -> dict[str, tuple[str, str]]:
 
 
 def _environment() -> Environment:
-    """The pages' templates."""
+    """The pages' templates; of one value they show no more than of one text."""
     environment = templates("ragtrace.web")
+    shown = environment.finalize
+    environment.finalize = lambda value: shown(_cut(value)) if shown else value
     environment.filters |= {
         "time": _time,
         "clock": _clock,
@@ -650,12 +653,19 @@ def _environment() -> Environment:
         "span_to": _span,
         "percent": lambda share: f"{share:.1%}" if 0 < share < 0.1 else f"{share:.0%}",
         "rank": shown_rank,
-        "address": lambda text: quote(text, safe=""),
-        "query": urlencode,
+        "address": path_part,
+        "query": query_part,
         "milliseconds": lambda nanoseconds: f"{nanoseconds / 1e6:,.0f} ms",
         "html": Html,
     }
     return environment
+
+
+def _cut(value: object) -> object:
+    """A name of five megabytes is not read either."""
+    if isinstance(value, str) and len(value) > LONGEST and not hasattr(value, "__html__"):
+        return f"{value[:LONGEST]}…"
+    return value
 
 
 def _time(nanoseconds: int) -> str:

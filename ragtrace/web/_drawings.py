@@ -95,7 +95,7 @@ class _Path:
         about += [f"left out: {chunk.dropped}"] if chunk.dropped else []
         return tag(
             "a",
-            tag("title", visible(", ".join(about))),
+            tag("title", _about(", ".join(about))),
             tag("rect", x=self._x(place), y=y, width=_WIDE, height=_BOX, rx=5),
             _text(self._x(place) + 8, y + 17, name, "name"),
             href=f"#chunk-{chunk.number}",
@@ -114,7 +114,7 @@ class _Path:
             yield _text(self._x(at) + 8, y + 40, f"needed, but {words.get(chunk.lost_at or '', 'lost')}", "loss")
             yield tag(
                 "a",
-                tag("title", visible(f"{chunk.chunk_id} is needed; {chunk.loss}")),
+                tag("title", _about(f"{chunk.chunk_id} is needed; {chunk.loss}")),
                 tag("rect", x=self._x(at), y=y, width=_WIDE, height=_BOX, rx=5),
                 _text(self._x(at) + 8, y + 17, name, "name"),
                 href=f"#chunk-{chunk.number}",
@@ -139,7 +139,7 @@ class _Path:
             drawn.append(
                 tag(
                     "a",
-                    tag("title", visible(f"claim {link.view.number}, {link.view.state}: {link.view.text[:400]}")),
+                    tag("title", _about(f"claim {link.view.number}, {link.view.state}: {link.view.text}")),
                     tag("rect", x=self._x(place), y=y, width=_WIDE, height=_BOX, rx=5),
                     _text(self._x(place) + 8, y + 17, name, "name"),
                     href=f"#claim-{link.view.number}",
@@ -306,6 +306,11 @@ def _bar(x: float, y: float, step: float, height: float, class_: str) -> Html:
 
 def _text(x: float, y: float, text: str, class_: str) -> Html:
     return tag("text", visible(text), x=f"{x:.1f}", y=f"{y:.1f}", class_=class_)
+
+
+def _about(text: str) -> str:
+    """What stands at the pointer."""
+    return visible(text[:400])
 
 
 def _short(text: str, width: float, *, is_bold: bool = False) -> str:

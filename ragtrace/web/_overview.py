@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final
-from urllib.parse import urlencode
 
 from ragtrace.analyze.services import remedy
 from ragtrace.html_page import Html
@@ -26,6 +25,7 @@ from ragtrace.types import Stage
 from ragtrace.web._access import Viewer
 from ragtrace.web._drawings import share_bar, state_bar, trend_picture
 from ragtrace.web._expenses import ExpenseLine, expense_lines
+from ragtrace.web._request_list import query_part
 from ragtrace.wilson import wilson
 
 __all__ = ["Overview", "ServiceLine", "overview", "service_lines"]
@@ -160,7 +160,7 @@ def service_lines(store: Store, services: Sequence[str], tenant: str | None) -> 
         found = store.slices(Listing(service=service, tenant_id=tenant), edges, _FEW_EACH)
         whole = _whole(_by_slice(found))
         cells = tuple((stage, whole[place].share()) for place, stage in enumerate(STAGE_NAMES))
-        link = f"/?{urlencode({'service': service})}"
+        link = f"/?{query_part({'service': service})}"
         lines.append(ServiceLine(service, around[1], sum(map(len, found)), cells, link))
     return lines
 
@@ -218,8 +218,7 @@ def _linker(service: str, since: int, until: int) -> _Link:
     """Makes links to the list of requests within the window."""
 
     def link(**more: object) -> str:
-        given = {"service": service, "since": since, "until": until} | more
-        return f"/requests?{urlencode({key: value for key, value in given.items() if value is not None})}"
+        return f"/requests?{query_part({'service': service, 'since': since, 'until': until} | more)}"
 
     return link
 

@@ -18,13 +18,14 @@ from ragtrace.times import parse_time
 from ragtrace.types import GenerateRun, RequestRecord
 from ragtrace.web._access import Viewer
 
-__all__ = ["CHOICES", "Row", "RowPage", "read_filter", "read_time", "rows_page"]
+__all__ = ["CHOICES", "Row", "RowPage", "path_part", "query_part", "read_filter", "read_time", "rows_page"]
 
 _LOG: Final = logging.getLogger("ragtrace.web")
 _ROWS: Final = 25
 _SCAN: Final = 4_000  # requests that are looked at for a page
 _WORDS: Final = 160  # characters of a question or an answer
 _LONGEST: Final = 300  # characters of a filter's value
+_FURTHEST: Final = 4_000  # characters of a name in an address: what is longer was no name, and leads nowhere
 _PARAMETERS: Final = {"tenant_id": None, "session_id": "session", "is_labeled": "labeled", "oldest_first": "order"}
 _PLACE: Final = re.compile(r"(-?\d{1,19}):(.{1,2000})", re.DOTALL)
 
@@ -61,6 +62,16 @@ class RowPage:
     rows: tuple[Row, ...]
     more: str | None
     scanned_to: int | None
+
+
+def path_part(name: str) -> str:
+    """A name as a part of a path."""
+    return quote(name[:_FURTHEST], safe="")
+
+
+def query_part(given: Mapping[str, object]) -> str:
+    """The part of an address behind its question mark; what is None is left out."""
+    return urlencode({name: str(value)[:_FURTHEST] for name, value in given.items() if value is not None})
 
 
 def read_time(name: str, text: str) -> int:
@@ -111,7 +122,7 @@ def rows_page(
     more = None
     if page.after is not None:
         kept = {name: value for name, value in query.items() if value and name != "before"}
-        more = f"/requests?{urlencode(kept | {'before': f'{page.after.started_at}:{page.after.request_id}'})}"
+        more = f"/requests?{query_part(kept | {'before': f'{page.after.started_at}:{page.after.request_id}'})}"
     return RowPage(
         tuple(_row(row, records.get(row.request_id), row.request_id in damaged) for row in page.rows),
         more,
@@ -140,7 +151,7 @@ def _row(row: RequestRow, record: RequestRecord | None, is_unreadable: bool = Fa
     verdict = verdict_brief(row.verdict, row.states)
     if row.status == "error" and row.verdict != "error":
         verdict = f"error; {verdict}"
-    link = f"/requests/{quote(row.request_id, safe='')}"
+    link = f"/requests/{path_part(row.request_id)}"
     if record is None:
         return Row(row, verdict, link, is_unreadable=is_unreadable)
     answer = record.generation.answer if record.generation else None

@@ -44,6 +44,7 @@ __all__ = [
     "SECRET",
     "SERVICE",
     "large",
+    "request",
     "store_of",
 ]
 
@@ -64,7 +65,8 @@ _TEXTS: Final = {
 }
 
 
-def _request(request_id: str, answer: str, packed: tuple[str, ...], **fields: object) -> RequestRecord:
+def request(request_id: str, answer: str, packed: tuple[str, ...], **fields: object) -> RequestRecord:
+    """A request about the limits, with these of their chunks in its prompt."""
     ranks = list(_TEXTS)
     moves = [*packed, *(name for name in ranks if name not in packed)]
     record = RequestRecord(
@@ -184,10 +186,10 @@ def store_of(folder: Path) -> str:
     wrong = "The most we pay for escape of water in Ireland is EUR 91,500 for each event [1]."
     right = "The most we pay for theft is GBP 4,000 for each event [1]."
     records = [
-        _request(ALTERED, wrong, ("ie#limit", "gb#limit")),
-        _request(LOST, right, ("gb#limit", "ie#exception"), started_at=_AT + 5),
+        request(ALTERED, wrong, ("ie#limit", "gb#limit")),
+        request(LOST, right, ("gb#limit", "ie#exception"), started_at=_AT + 5),
         _hostile(),
-        _request(OTHER, SECRET, ("gb#limit",), service="rival/bank", tenant_id="rival", started_at=_AT + 9),
+        request(OTHER, SECRET, ("gb#limit",), service="rival/bank", tenant_id="rival", started_at=_AT + 9),
         explained.record(),
     ]
     gold = Gold(
