@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ import typer
 
 from ragtrace.cli.export import HostOption
 from ragtrace.cli.terminal import StoreOption, console, option
+from ragtrace.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ragtrace.web import WebSettings
@@ -31,6 +33,22 @@ def web(
             metavar="FILE",
             help="A file with NAME TOKEN tenant=TENANT role=numbers|content|judge on each line.  [default: no tokens, "
             "and this machine alone]",
+        ),
+    ] = None,
+    proxy_header: Annotated[
+        str | None,
+        typer.Option(
+            "--proxy-header",
+            metavar="NAME",
+            help="The header in which a proxy that signs people in names them; with - as token in --tokens.",
+        ),
+    ] = None,
+    proxy_from: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--proxy-from",
+            metavar="ADDRESS",
+            help="From where the proxy asks; may be repeated. Nobody else is believed.  [default: 127.0.0.1 and ::1]",
         ),
     ] = None,
     judge: Annotated[
@@ -57,8 +75,13 @@ def web(
     Who read which request is written to stderr.
     """
     from ragtrace.cli.terminal import existing
-    from ragtrace.web import WebSettings
+    from ragtrace.web import Proxy, WebSettings
 
+    if proxy_from and proxy_header is None:
+        raise ConfigurationError("--proxy-from needs --proxy-header, the header in which that proxy names people")
+    proxy = Proxy(proxy_header) if proxy_header is not None else None
+    if proxy is not None and proxy_from:
+        proxy = replace(proxy, addresses=tuple(proxy_from))
     settings = WebSettings(
         host=host,
         port=port,
@@ -68,6 +91,7 @@ def web(
         certificate=certificate,
         key=key,
         trace_url=trace_url,
+        proxy=proxy,
     )
     serve_pages(existing(store), settings)
 

@@ -6,8 +6,8 @@ Made by the server: they work without scripts, and load nothing from elsewhere.
 
 from __future__ import annotations
 
-from ragtrace.web._access import Access, Everybody, People
+from ragtrace.web._access import Access, Everybody, People, Proxy
 from ragtrace.web._app import make_app
 from ragtrace.web._server import WebSettings, require, run, serving
 
-__all__ = ["Access", "Everybody", "People", "WebSettings", "make_app", "require", "run", "serving"]
+__all__ = ["Access", "Everybody", "People", "Proxy", "WebSettings", "make_app", "require", "run", "serving"]

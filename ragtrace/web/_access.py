@@ -1,4 +1,5 @@
-"""Who looks at the pages: people by tokens, each with a tenant and a role, or whoever sits at this machine.
+"""Who looks at the pages: people by tokens or by what a proxy says, each with a tenant and a role, or whoever sits at
+this machine.
 
 A token comes in the header Authorization, or once in a form, from when on a cookie stands for it. The cookie is signed,
 ends, and ends at once when the token leaves the file. A form carries a signature of the cookie beside what is sent.
@@ -9,19 +10,20 @@ from __future__ import annotations
 import getpass
 import hashlib
 import hmac
+import ipaddress
 import logging
 import re
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias, get_args
 
 from ragtrace.errors import ConfigurationError
 
-__all__ = ["COOKIE", "Access", "Everybody", "People", "Role", "Sessions", "Viewer"]
+__all__ = ["COOKIE", "Access", "Everybody", "People", "Proxy", "Role", "Sessions", "Viewer"]
 
 COOKIE: Final = "ragtrace"
 Role: TypeAlias = Literal["numbers", "content", "judge"]
@@ -29,19 +31,24 @@ Role: TypeAlias = Literal["numbers", "content", "judge"]
 
 _LOG: Final = logging.getLogger("ragtrace.web")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 _SHORTEST: Final = 16  # characters of a token
 _ROLES: Final[tuple[Role, ...]] = get_args(Role)
-_LINE: Final = "give lines of NAME TOKEN tenant=TENANT role=numbers|content|judge (tenant=* for all tenants)"
+_LINE: Final = (
+    "give lines of NAME TOKEN tenant=TENANT role=numbers|content|judge (tenant=* for all tenants; TOKEN is - for "
+    "whom a proxy names)"
+)
 _SECONDS: Final = 12 * 3600  # for which a cookie is good
 
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Who looks. tenant: whose requests there are for this viewer; None: all."""
+    """Who looks. tenant: whose requests there are for this viewer; None: all. is_proxied: a proxy signed them in."""
 
     name: str
     tenant: str | None = None
     role: Role = "content"
+    is_proxied: bool = False
 
     @property
     def sees_content(self) -> bool:
@@ -58,6 +65,29 @@ class Viewer:
         return self.tenant is None or service.startswith(f"{self.tenant}/")
 
 
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A proxy that signs people in: the header in which it names them, and the addresses that it asks from. Of anybody
+    else the header means nothing."""
+
+    header: str
+    addresses: tuple[str, ...] = ("127.0.0.1", "::1")
+
+    def __post_init__(self) -> None:
+        """Raises: ConfigurationError for a header or an address that there cannot be."""
+        if not _HEADER.fullmatch(self.header):
+            raise ConfigurationError.of("--proxy-header", self.header, "the name of a header, like X-Forwarded-User")
+        for address in self.addresses:
+            try:
+                ipaddress.ip_address(address)
+            except ValueError:
+                raise ConfigurationError.of("--proxy-from", address, "an IP address, like 10.0.0.5") from None
+
+    def named(self, peer: str | None, values: Sequence[str]) -> str | None:
+        """Whom it names. peer: who asks; values: of the header; two of them name nobody."""
+        return values[0].strip() if peer in self.addresses and len(values) == 1 else None
+
+
 class Access(Protocol):
     """Who may look."""
 
@@ -67,6 +97,10 @@ class Access(Protocol):
 
     def known(self, digest: str) -> Viewer | None:
         """The viewer of a token with this digest, as a cookie has it."""
+        ...
+
+    def named(self, name: str) -> Viewer | None:
+        """The viewer whom a proxy names so; None: it may name nobody so."""
         ...
 
     @property
@@ -91,6 +125,10 @@ class Everybody:
         """Always the one."""
         return self._viewer
 
+    def named(self, name: str) -> Viewer | None:
+        """Nobody: names need a file."""
+        return None
+
 
 class People:
     """Tokens of a file, read again when it has changed; one that cannot be used is told in the log, and the tokens
@@ -105,6 +143,7 @@ class People:
         self._path, self._may_judge = path, may_judge
         self._read_at = -1
         self._viewers: Mapping[str, Viewer] = {}
+        self._named: Mapping[str, Viewer] = {}
         self._load()
 
     def viewer(self, token: str) -> Viewer | None:
@@ -120,6 +159,11 @@ class People:
                 found = viewer
         return found
 
+    def named(self, name: str) -> Viewer | None:
+        """Who stands there with this name and without a token."""
+        self._refresh()
+        return self._named.get(name)
+
     def _refresh(self) -> None:
         try:
             if self._path.stat().st_mtime_ns != self._read_at:
@@ -133,22 +177,29 @@ class People:
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"tokens file {self._path} cannot be read: {error}; {_LINE}") from None
         found: dict[str, Viewer] = {}
+        named: dict[str, Viewer] = {}
         self._read_at = read_at  # of one that cannot be used, too: it is told once
         for number, line in enumerate(text.splitlines(), 1):
             if words := line.split("#", 1)[0].split():
-                digest, viewer = self._line(f"{self._path}, line {number}", words)
-                if digest in found:
-                    raise ConfigurationError(f"{self._path}, line {number}: this token stands there twice; {_LINE}")
-                found[digest] = viewer
-        if not found and not self._viewers:
+                where = f"{self._path}, line {number}"
+                digest, viewer = self._line(where, words)
+                known, key = (found, digest) if digest else (named, viewer.name)
+                if key in known:
+                    raise ConfigurationError(
+                        f"{where}: this {'token' if digest else 'name'} stands there twice; {_LINE}"
+                    )
+                known[key] = viewer
+        if not found and not named and not self._viewers and not self._named:
             raise ConfigurationError(f"tokens file {self._path} holds no token; {_LINE}")
-        self._viewers = found
+        self._viewers, self._named = found, named
 
     def _line(self, where: str, words: list[str]) -> tuple[str, Viewer]:
-        """What a line says; no message shows a word that may be a token."""
+        """The digest of a line's token, empty where it has none, and whose it is; no message shows a word that may be a
+        token."""
         if len(words) != 4 or not _NAME.fullmatch(words[0]):
             raise ConfigurationError(f"{where}: these are {len(words)} words; {_LINE}")
-        if len(words[1]) < _SHORTEST:
+        is_proxied = words[1] == "-"
+        if len(words[1]) < _SHORTEST and not is_proxied:
             raise ConfigurationError(f"{where}: the token has {len(words[1])} characters, and needs {_SHORTEST}")
         given = dict(word.partition("=")[::2] for word in words[2:])
         tenant = given.get("tenant", "")
@@ -157,7 +208,8 @@ class People:
             raise ConfigurationError(f"{where}: tenant or role is missing or unknown; {_LINE}")
         if role == "judge" and not self._may_judge:
             role = "content"
-        return digest_of(words[1]), Viewer(words[0], None if tenant == "*" else tenant, role)
+        viewer = Viewer(words[0], None if tenant == "*" else tenant, role, is_proxied)
+        return "" if is_proxied else digest_of(words[1]), viewer
 
 
 class Sessions:
@@ -169,10 +221,12 @@ class Sessions:
         self._ended: dict[str, int] = {}  # cookies that were signed out, with when they would have ended
         self._ending = threading.Lock()
 
-    def viewer(self, authorization: str | None, cookie: str | None) -> Viewer | None:
-        """Who asks, by a header or a cookie."""
+    def viewer(self, authorization: str | None, cookie: str | None, named: str | None = None) -> Viewer | None:
+        """Who asks, by a header or a cookie. named: whom a proxy names, which goes before both."""
         if not self._access.asks:
             return self._access.viewer("")
+        if named is not None:
+            return self._access.named(named)
         scheme, _, token = (authorization or "").partition(" ")
         if scheme.lower() == "bearer" and token.strip():
             return self._access.viewer(token.strip())

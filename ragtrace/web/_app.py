@@ -24,7 +24,7 @@ from ragtrace.html_page import Html, asset, templates
 from ragtrace.safe_text import visible
 from ragtrace.store import ATTRIBUTION, Store
 from ragtrace.types import Analysis, RequestRecord, replace
-from ragtrace.web._access import COOKIE, Access, Sessions, Viewer
+from ragtrace.web._access import COOKIE, Access, Proxy, Sessions, Viewer
 from ragtrace.web._drawings import path_picture, times_picture
 from ragtrace.web._explanation_job import ask_for_explanation, explanation_state
 from ragtrace.web._gate_pages import comparing, gate_list, gate_report
@@ -83,18 +83,28 @@ _FOREIGN: Final = partial(_Refused, 403, "This form is not known", "Open the pag
 
 
 def make_app(
-    store: Store, access: Access, *, is_local: bool = False, is_secure: bool = False, trace_url: str | None = None
+    store: Store,
+    access: Access,
+    *,
+    is_local: bool = False,
+    is_secure: bool = False,
+    trace_url: str | None = None,
+    proxy: Proxy | None = None,
 ) -> Starlette:
     """The application, for any ASGI server.
 
     is_local: it is reached by this machine's own names alone, so that a request under another name is another page's
     trick. is_secure: it is reached over TLS, and its cookie goes over nothing else. trace_url: where a trace is shown.
+    proxy: one that signs people in.
     """
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.routing import Route
 
-    pages = _Pages(store, Sessions(access), _environment(), asks=access.asks, is_secure=is_secure, trace_url=trace_url)
+    pages = _Pages(
+        store, Sessions(access), _environment(),
+        asks=access.asks, is_secure=is_secure, trace_url=trace_url, proxy=proxy,
+    )  # fmt: skip
     page = pages.route
     routes = [
         Route("/", page(pages.overview), methods=["GET"]),
@@ -182,7 +192,9 @@ class _Pages:
         asks: bool,
         is_secure: bool,
         trace_url: str | None,
+        proxy: Proxy | None,
     ) -> None:
+        self._proxy = proxy
         self._store, self._sessions, self._templates = store, sessions, templates
         self._asks, self._is_secure, self._trace_url = asks, is_secure, trace_url
 
@@ -205,7 +217,7 @@ class _Pages:
 
         async def answer(request: Request) -> Response:
             cookie = request.cookies.get(COOKIE)
-            viewer = self._sessions.viewer(request.headers.get("authorization"), cookie)
+            viewer = self._viewer(request)
             if viewer is None and not is_open:
                 if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
                     wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
@@ -214,7 +226,7 @@ class _Pages:
                 refused.headers["WWW-Authenticate"] = "Bearer"
                 return refused
             new = None
-            if not self._asks and not cookie and viewer is not None and viewer.may_judge:
+            if not cookie and viewer is not None and viewer.may_judge and (viewer.is_proxied or not self._asks):
                 new = self._sessions.begin(None)  # by which its forms are known
             try:
                 form = await self._form(request) if writes or reads_form else {}
@@ -228,11 +240,19 @@ class _Pages:
                 response = self._refusal(refused, viewer)
             if new is not None:
                 self._set_cookie(response, new)
-            if request.url.scheme == "https" and "set-cookie" in response.headers:
+            if _is_secure(request) and "set-cookie" in response.headers:
                 response.headers["set-cookie"] = _secured(response.headers["set-cookie"])
             return response
 
         return answer
+
+    def _viewer(self, request: Request) -> Viewer | None:
+        """Who asks."""
+        named = None
+        if self._proxy is not None:
+            peer = request.client.host if request.client else None
+            named = self._proxy.named(peer, request.headers.getlist(self._proxy.header))
+        return self._sessions.viewer(request.headers.get("authorization"), request.cookies.get(COOKIE), named)
 
     def _answered(self, show: Callable[[_Asked], Response], asked: _Asked) -> Response:
         try:
@@ -556,7 +576,7 @@ class _Pages:
     async def not_found(self, request: Request, error: Exception) -> Response:
         """No such route, or no such method of it."""
         status = getattr(error, "status_code", 404)
-        viewer = self._sessions.viewer(request.headers.get("authorization"), request.cookies.get(COOKIE))
+        viewer = self._viewer(request)
         return self._refusal(_Refused(status, "There is no such page", "Start at the overview."), viewer)
 
     def _services(self, viewer: Viewer) -> list[str]:
@@ -613,6 +633,11 @@ def _check_site(request: Request) -> None:
     is_other = origin is not None and origin.partition("://")[2] != request.headers.get("host", "")
     if site not in ("same-origin", "none") or is_other:
         raise _FOREIGN()
+
+
+def _is_secure(request: Request) -> bool:
+    """Whether it came over TLS, as far as the last proxy says."""
+    return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto", "").partition(",")[0].strip())
 
 
 def _secured(cookie: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from ragtrace.errors import ConfigurationError, MissingExtraError
 from ragtrace.store import Store
-from ragtrace.web._access import Access, Everybody, People
+from ragtrace.web._access import Access, Everybody, People, Proxy
 from ragtrace.web._app import make_app
 
 __all__ = ["WebSettings", "require", "run", "serving"]
@@ -31,7 +31,8 @@ _ENDING: Final = 3  # seconds in which pages that are being made may end
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSettings:
     """How the pages are served. tokens: a file of people's tokens; may_judge: whether pages take labels. trace_url:
-    where a trace is shown (Jaeger, Tempo, Grafana); its id is appended, or put where `{trace_id}` stands."""
+    where a trace is shown (Jaeger, Tempo, Grafana); its id is appended, or put where `{trace_id}` stands. proxy: one
+    that signs people in, whose names stand in the file of tokens without a token."""
 
     host: str = "127.0.0.1"
     port: int = 8460
@@ -41,6 +42,7 @@ class WebSettings:
     certificate: Path | None = None
     key: Path | None = None
     trace_url: str | None = None
+    proxy: Proxy | None = None
 
     def __post_init__(self) -> None:
         """Raises: ConfigurationError."""
@@ -48,6 +50,8 @@ class WebSettings:
             raise ConfigurationError(
                 f"everybody who reaches {self.host} would read the store; give --tokens FILE, or serve 127.0.0.1"
             )
+        if self.proxy is not None and self.tokens is None:
+            raise ConfigurationError("--proxy-header needs --tokens FILE, which says what each name may see")
         if self.trace_url is not None and not self.trace_url.startswith(("http://", "https://")):
             raise ConfigurationError.of("--trace-url", self.trace_url, "an address like http://localhost:16686/trace/")
         if (self.certificate is None) != (self.key is None):
@@ -108,6 +112,7 @@ def _server(store: Store, settings: WebSettings) -> Any:
         is_local=settings.tokens is None,
         is_secure=is_secure,
         trace_url=settings.trace_url,
+        proxy=settings.proxy,
     )
     return uvicorn.Server(
         uvicorn.Config(
@@ -115,6 +120,7 @@ def _server(store: Store, settings: WebSettings) -> Any:
             log_level="warning",
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # it would take a sender's word for the address that the proxy is known by
             ssl_certfile=settings.certificate,
             ssl_keyfile=settings.key,
             ws="none",

@@ -31,7 +31,7 @@ from ragtrace.types import (
     RetrieveRun,
     replace,
 )
-from ragtrace.web import Everybody, People, WebSettings, make_app
+from ragtrace.web import Everybody, People, Proxy, WebSettings, make_app
 from tests.web.gated import COMPARED, RUN
 from tests.web.stored import ALTERED, EVIL, EXPLAINED, HOSTILE, LOST, OTHER, SECRET, SERVICE, store_of
 
@@ -598,6 +598,45 @@ def test_an_emptied_tokens_file_lets_nobody_in(store: Store, tmp_path: Path) -> 
     assert visitor.get("/requests", headers=bearer).status_code == 200
     file.write_text("# nobody any more\n", encoding="utf-8")
     assert visitor.get("/requests", headers=bearer).status_code == 401
+
+
+def test_a_proxy_names_who_looks(store: Store, tmp_path: Path) -> None:
+    """By a name of the file that has no token, from the proxy's address, and once; nobody else is believed."""
+    file = tmp_path / "people"
+    file.write_text(f"{FILE}\nann@example.org - tenant=acme role=judge\nzed - tenant=rival role=numbers\n", "utf-8")
+    app = make_app(store, People(file, may_judge=True), proxy=Proxy("X-User", ("10.0.0.5",)))
+    page = f"/requests/{ALTERED}"
+
+    def asked(peer: str, *names: str, path: str = page) -> Any:
+        visitor = TestClient(app, base_url="http://localhost", client=(peer, 1), follow_redirects=False)
+        return visitor.get(path, headers=[("X-User", name) for name in names])
+
+    shown = asked("10.0.0.5", "ann@example.org")
+    assert (shown.status_code, "91,500" in shown.text, "Sign out" in shown.text) == (200, True, False)
+    assert asked("10.0.0.5", "zed").status_code == 404
+    for peer, names in (
+        ("10.0.0.6", ("ann@example.org",)),
+        ("10.0.0.5", ("ann@example.org", "ann@example.org")),
+        ("10.0.0.5", ("bob",)),  # who has a token
+        ("10.0.0.5", ("-",)),
+        ("10.0.0.5", ("",)),
+        ("10.0.0.5", ()),
+    ):
+        assert asked(peer, *names).status_code == 401, (peer, names)
+    labeler = TestClient(app, base_url="http://localhost", client=("10.0.0.5", 1), follow_redirects=False)
+    named = {"X-User": "ann@example.org"}
+    form = {"form_token": _form_token(labeler.get(page, headers=named).text), "stage-retrieval": "sound"}
+    assert labeler.post(f"/labels/{ALTERED}", data=form, headers=named).status_code == 303
+    assert labeler.get(page).status_code == 401  # the cookie of its forms is no session
+    assert [one.labeler for one in store.labels(request_ids=[ALTERED]) if "@" in one.labeler] == ["ann@example.org"]
+    for wrong in ("zed - tenant=a role=numbers\nzed - tenant=b role=content",):
+        file.write_text(wrong, "utf-8")
+        with pytest.raises(ConfigurationError, match="line 2: this name stands there twice"):
+            People(file)
+    with pytest.raises(ConfigurationError, match="--tokens"):
+        WebSettings(proxy=Proxy("X-User"))
+    with pytest.raises(ConfigurationError, match="--proxy-from"):
+        Proxy("X-User", ("example.org",))
 
 
 def test_a_form_of_another_site_begins_no_session(store: Store, tokens: Path) -> None:
