@@ -676,6 +676,7 @@ class Analysis(_Struct, frozen=True, kw_only=True):
 
     `verified_by`: None where words alone judged the claims. `probe`: None where the index was not asked.
     `grading`: None where no judge of relevance was asked. `expenses`: of the stages that ran, in the order of the path.
+    `providers`: of the candidates, in the order of their ranks, where the worker was told what names them.
     """
 
     request_id: str
@@ -694,6 +695,7 @@ class Analysis(_Struct, frozen=True, kw_only=True):
     diagnosis: Diagnosis = Diagnosis(verdict="no_break_found")
     explanation: Explanation | None = None
     expenses: tuple[StageExpense, ...] = ()
+    providers: tuple[str, ...] = ()
     computed_at: int = 0
 
     def score(self, metric: str) -> float | None:

@@ -28,6 +28,7 @@ __all__ = [
     "ProviderSums",
     "UsedBy",
     "provider_of",
+    "providers_of",
     "request_exposures",
     "used_documents",
     "useful_documents",
@@ -40,6 +41,7 @@ NO_PROVIDER: Final = "none"
 UNNAMED: Final = "(none)"
 """The provider of documents that name none."""
 
+_PROVIDERS: Final = 20  # of one request that are listed by
 _FIELDS: Final = ("source", "doc_id", "modality")
 _SURE: Final = 1.6448536269514722  # standard errors above 0 of a Shapley share that counts as used
 _NO_PROMPT: Final = "what stood in the prompt is not known"
@@ -84,6 +86,15 @@ def provider_of(candidate: Candidate, by: str) -> str:
         except ValueError:
             return UNNAMED
     return name or UNNAMED
+
+
+def providers_of(candidates: Sequence[Candidate], by: str) -> tuple[str, ...]:
+    """The first providers of the candidates, each once; none where nothing names them. by: as `provider_of` takes it,
+    or empty."""
+    if not by:
+        return ()
+    ranked = sorted(candidates, key=lambda each: each.rank)
+    return tuple(dict.fromkeys(provider_of(each, by) for each in ranked))[:_PROVIDERS]
 
 
 def useful_documents(analysis: Analysis | None, candidates: Sequence[Candidate]) -> list[bool] | None:

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from ragtrace.analyze._doubt_model import log_odds_of
 from ragtrace.analyze._expenses import CountTokens, Prices, stage_expenses
-from ragtrace.analyze._exposures import NO_PROVIDER
+from ragtrace.analyze._exposures import NO_PROVIDER, providers_of
 from ragtrace.analyze._stage_states import Case, judge_stages
 from ragtrace.analyze._totals import analysis_deltas
 from ragtrace.analyze._verification import AnswerVerifier, ModelJudgments, Models, judge
@@ -303,7 +303,8 @@ def _analyze(
         if prober is not None:
             analysis = prober.with_probe(record, analysis, case, view, releases[record.service], said.by)
         expenses = stage_expenses(record, settings.prices, settings.tokenizers)
-        analysis = with_changes(analysis, expenses=expenses)
+        providers = providers_of(record.candidates, settings.provider)
+        analysis = with_changes(analysis, expenses=expenses, providers=providers)
         deltas = analysis_deltas(record, analysis, now=now, provider=settings.provider)
         odds = log_odds_of(case.signs) if is_usual else {}
         shadow = (

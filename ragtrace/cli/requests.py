@@ -58,6 +58,10 @@ def show(
         str | None, _only("--rollout", "COMPONENT=VERSION", "whose break is suspected to come from this release")
     ] = None,
     version: Annotated[str | None, _only("--with-version", "COMPONENT=VERSION", "that ran with this version")] = None,
+    provider: Annotated[
+        str | None,
+        _only("--provider", "NAME", "with a candidate of this provider, as `ragtrace analyze --provider` names it"),
+    ] = None,
     flag: Annotated[str | None, _only("--flag", "FLAG", "with this flag, such as low_coverage or thumbs_down")] = None,
     session: Annotated[str | None, _only("--session", "ID", "of this session")] = None,
     status: Annotated[str | None, _only("--status", "STATUS", "that ended so", _STATUSES)] = None,
@@ -104,6 +108,7 @@ def show(
         reason=reason,
         rollout=rollout,
         version=version,
+        provider=provider,
         flag=flag,
         status=status,
         is_labeled=labeled,

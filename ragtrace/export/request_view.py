@@ -55,6 +55,7 @@ _ALL: Final = 2_000_000  # of all texts of a page
 _SHOWN: Final = 14  # chunks of the picture; those that matter come first
 _MOST_WORDS: Final = 400  # of two texts that are compared word by word
 _VALUES: Final = re.compile(r"(?:^|: )([^:]{1,200}), the evidence says (.{1,200})\Z", re.DOTALL)
+_MARK: Final = re.compile(r"(?:\[[^\]\s]{1,20}\])+[.,;:!?]?")  # of a citation
 _ALIKE: Final = 0.5  # of the words, from which on a difference is one
 _KINDS: Final = {RetrieveRun: "retrieve", RerankRun: "rerank", PackRun: "pack", GenerateRun: "generate"}
 _RUNS: Final = 60  # of a request, whose times are shown
@@ -524,10 +525,12 @@ def _compared(said: str, given: str) -> tuple[tuple[Words, ...], tuple[Words, ..
     first, second = said.split(), given.split()
     if len(first) + len(second) <= _MOST_WORDS:
         matcher = SequenceMatcher(None, [_core(one) for one in first], [_core(one) for one in second], autojunk=False)
+        marks = [bool(_MARK.fullmatch(one)) for one in first]
         if matcher.ratio() >= _ALIKE:
             ours, theirs = list[Words](), list[Words]()
             for what, one, two, three, four in matcher.get_opcodes():
-                ours += [Words(" ".join(first[one:two]), what != "equal")] if two > one else []
+                is_other = what != "equal" and not all(marks[one:two])  # a citation's mark is in no chunk
+                ours += [Words(" ".join(first[one:two]), is_other)] if two > one else []
                 theirs += [Words(" ".join(second[three:four]), what != "equal")] if four > three else []
             return tuple(ours), tuple(theirs)
     return (Words(said, False),), (Words(given, False),)

@@ -124,6 +124,8 @@ def _matching(wanted: Listing) -> list[sa.ColumnElement[bool]]:
         found.append(request.c.status == wanted.status)
     if wanted.flag is not None:
         found.append(request.c.flags.contains(json.dumps(clean(wanted.flag)), autoescape=True))
+    if wanted.provider is not None:
+        found.append(diagnosis.c.providers.contains(json.dumps(clean(wanted.provider)), autoescape=True))
     if wanted.version is not None:
         component, _, version = wanted.version.partition("=")
         written = json.dumps({clean(component): clean(version)})[1:-1]  # as `populations.put_traits` writes it

@@ -175,6 +175,7 @@ def _write_diagnoses(connection: sa.Connection, analyses: Sequence[Analysis], st
             "judge": clean(result.diagnosis.judge),
             **_states(result.diagnosis),
             "expenses": _expenses(result),
+            "providers": json.dumps([clean(each) for each in result.providers]) if result.providers else None,
         }
         for result in analyses
     ]

@@ -290,9 +290,9 @@ class RequestRow:
 class Listing:
     """Which requests a page lists; None: any. since, until: nanoseconds, [since, until). stage: the first that broke;
     doubt: the state of some stage; reason: of some stage; rollout: the suspected one, and version: one that the request
-    carried, both `component=version`. is_labeled: whether somebody has labeled it. search: words that its question and
-    answer hold, all of them, in any order. oldest_first: the order, which is newest first else, and of a search always.
-    """
+    carried, both `component=version`. provider: of some candidate, as the worker names it. is_labeled: whether somebody
+    has labeled it. search: words that its question and answer hold, all of them, in any order. oldest_first: the order,
+    which is newest first else, and of a search always."""
 
     service: str | None = None
     segment: str | None = None
@@ -306,6 +306,7 @@ class Listing:
     reason: str | None = None
     rollout: str | None = None
     version: str | None = None
+    provider: str | None = None
     flag: str | None = None
     status: str | None = None
     is_labeled: bool | None = None

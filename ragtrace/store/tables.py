@@ -257,6 +257,7 @@ diagnosis: Final = sa.Table(
     *(sa.Column(f"{stage}_{what}", sa.Text) for stage in STAGE_NAMES for what in ("state", "reason")),
     sa.Column("doubted", sa.Text),
     sa.Column("expenses", sa.Text),  # JSON: by stage microseconds, tokens in and out, who counted, cost
+    sa.Column("providers", sa.Text),  # JSON: of the candidates
     sa.Index(None, "kind", "stage", "started_at"),
     sa.Index(None, "kind", "started_at"),
 )

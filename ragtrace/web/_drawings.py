@@ -172,11 +172,14 @@ class _Path:
         by_number = {chunk.number: self._y[last].get(chunk.number) for chunk in self._view.chunks}
         for link in self._view.claims:
             end = self._claim_y.get(link.view.number or 0)
-            for numbers, kind in ((link.supports, "supports"), (link.contradictions, "contradicts")):
+            decides, others = link.contradictions[:1], link.contradictions[1:]
+            for numbers, kind in (
+                (link.supports, "supports strong"), (decides, "contradicts strong"), (others, "differs")
+            ):  # fmt: skip
                 for number in numbers:
                     start = by_number.get(number)
                     if start is not None and end is not None:
-                        yield self._line(last, start, end, f"way {kind} strong")
+                        yield self._line(last, start, end, f"way {kind}")
 
     def _line(self, place: int, start: float, end: float, class_: str) -> Html:
         x1, x2 = self._x(place) + _WIDE, self._x(place + 1)

@@ -82,7 +82,8 @@ def test_what_older_versions_stored_begins_at_the_upgrade(tmp_path: Path, make_r
         connection.execute(sa.update(request).where(request.c.request_id == "r1").values(started_at=2**63 - 1))
         connection.exec_driver_sql("DROP INDEX ix_request_tenant_id_service_started_at_request_id")
         connection.exec_driver_sql("ALTER TABLE request DROP COLUMN stated_at")
-        connection.exec_driver_sql("ALTER TABLE diagnosis DROP COLUMN expenses")
+        for column in ("expenses", "providers"):
+            connection.exec_driver_sql(f"ALTER TABLE diagnosis DROP COLUMN {column}")
         for view in ("v_label", "v_feedback"):
             connection.exec_driver_sql(f"DROP VIEW {view}")
         for table in ("audit", "request_label", "drawn", "drawing", "calibration", "search_entry"):

@@ -61,7 +61,7 @@ from ragtrace.types import (
 )
 from tests.schemas import SchemaReplay
 
-HEAD = "0022"
+HEAD = "0023"
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +76,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "9999"
-down_revision = "0022"
+down_revision = "0023"
 
 
 def upgrade():
@@ -150,7 +150,7 @@ def test_an_older_schema_is_upgraded_on_request_only(
     with Store.open(url) as store:
         store.write([make_record()])
     later()
-    with pytest.raises(SchemaMismatch, match=r"has schema 0022, this ragtrace needs 9999; ragtrace db upgrade --store"):
+    with pytest.raises(SchemaMismatch, match=r"has schema 0023, this ragtrace needs 9999; ragtrace db upgrade --store"):
         Store.open(url)
     assert check(url) == SchemaState(HEAD, "9999")
     assert migrate(url) == "9999"

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from ragtrace.analyze import analyze_record
+from ragtrace.analyze import analyze_record, worker
 from ragtrace.errors import ConfigurationError
 from ragtrace.gate.replay.questions import read_questions
 from ragtrace.store import Drawing, Drawn, Finished, Store
@@ -228,6 +228,27 @@ def test_a_session_is_listed_in_the_order_in_which_it_went_on(tmp_path: Path) ->
         assert walked("/requests?service=chat&order=oldest") == names
         assert me.get("/requests?order=sideways").status_code == 400
         assert me.get("/requests?order=oldest&search=words").status_code == 400
+
+
+def test_requests_are_found_by_who_provided_their_candidates(tmp_path: Path) -> None:
+    """As the worker was told to name providers; without that, none is found."""
+    with Store.open(f"sqlite:///{tmp_path / 'providers.db'}") as opened:
+        for name, site in (("one", "https://docs.example.org/a"), ("two", 'the "old" wiki_')):
+            found = (Candidate(chunk_id="c1", rank=1, text="Water.", source=site),)
+            opened.write([RequestRecord(request_id=name, service="shop", stages=(RetrieveRun(candidates=found),))])
+        worker.run(opened)
+        opened.write([RequestRecord(request_id="three", service="shop")])
+        worker.run(opened, worker.WorkerSettings(provider="none"))
+        me = client(opened)
+        for provider, expected in (
+            ("docs.example.org", {"one"}),
+            ('the "old" wiki_', {"two"}),
+            ("example", set()),
+            ("%", set()),
+        ):
+            page = me.get(f"/requests?provider={quote(provider)}").text
+            assert set(re.findall(r'class="row" href="/requests/(\w+)"', page)) == expected, provider
+        assert len(re.findall(r'class="row"', me.get("/requests").text)) == 3
 
 
 def test_search_is_for_who_sees_texts_and_for_its_own_tenant(store: Store, tokens: Path, tmp_path: Path) -> None:
