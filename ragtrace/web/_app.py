@@ -16,7 +16,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
-from ragtrace.errors import ConfigurationError, RagtraceError
+from ragtrace.errors import ConfigurationError, CorruptStore, RagtraceError, RecordError
 from ragtrace.explanations import Explanation
 from ragtrace.export.evidence_path import shown_rank
 from ragtrace.export.request_view import LONGEST, bounded, request_view
@@ -78,6 +78,9 @@ _NOT_YOURS: Final = partial(_UNKNOWN, "No request has this id, or it is not your
 _NUMBERS: Final = partial(_Refused, 403, "You see no texts", "Your token's role shows numbers alone.")
 _READER: Final = partial(
     _Refused, 403, "You may read, not judge", "Your token has no role judge, or the pages are read-only."
+)
+_DAMAGED: Final = partial(
+    _Refused, 500, "This record cannot be read", "It is damaged in the store; ragtrace db check tells which ones are."
 )
 _FOREIGN: Final = partial(_Refused, 403, "This form is not known", "Open the page again and send its form.")
 
@@ -259,6 +262,9 @@ class _Pages:
             return show(asked)
         except ConfigurationError as error:
             return self._refusal(_Refused(400, "This cannot be shown", str(error)), asked.viewer)
+        except (CorruptStore, RecordError) as error:
+            _LOG.warning("a page could not be made: %s", error)
+            return self._refusal(_DAMAGED(), asked.viewer)
         except RagtraceError as error:
             _LOG.warning("a page could not be made: %s", error)
             return self._refusal(_Refused(503, "The store does not answer", "Try again in a minute."), asked.viewer)

@@ -206,12 +206,19 @@ def test_sessions_that_end_at_once_all_end(tokens: Path, monkeypatch: pytest.Mon
 
 
 def test_a_damaged_record_hides_no_other(tmp_path: Path) -> None:
-    """The list shows its row without words."""
+    """The list shows its row without words, and its own pages say that it is damaged; the others are whole."""
     url = store_of(tmp_path)
     with closing(sqlite3.connect(tmp_path / "pages.db")) as database, database:
         database.execute("UPDATE request SET payload = x'00' WHERE request_id = ?", [ALTERED])
     with Store.open(url) as store:
         answer = client(store).get(f"/requests?service={quote(SERVICE)}")
+        for path in ("/requests/", "/testcases/"):
+            own = client(store).get(f"{path}{quote(ALTERED, safe='')}")
+            assert (own.status_code, "ragtrace db check" in own.text) == (500, True)
+        for path in (f"/?service={quote(SERVICE)}", f"/requests/{quote(LOST, safe='')}"):
+            assert client(store).get(path).status_code == 200
+        triage = client(store).get(f"/triage?service={quote(SERVICE)}")
+        assert triage.status_code == 200
     assert answer.status_code == 200
     assert "its record cannot be read" in answer.text
     assert quote(LOST, safe="") in answer.text
