@@ -66,6 +66,7 @@ Counted: TypeAlias = Literal["broken"] | UnjudgedState
 _BUDGETS: Final = {stage.name: round(1.0 - stage.target, 6) for stage in STAGES}
 _TELLING: Final[tuple[Stage, ...]] = ("retrieval", "generation")  # ranking is sound by itself where nothing is left out
 _NEXT_TO_NOTHING: Final = 0.1  # share of the requests below which a stage is hardly judged
+_JUDGED: Final = frozenset(("sound", "broken"))
 _ASKED: Final = 50  # requests, the newest, of which it is asked whether a model judged their claims
 _REASONS: Final = 3  # of each state, the most frequent ones
 _READ: Final = 60  # requests among which the exemplars are chosen
@@ -97,7 +98,7 @@ class JudgedRequest:
 
     def is_judged(self, stage: Stage) -> bool:
         """Whether the stage is sound or broken."""
-        return self.states.get(stage) in ("sound", "broken")
+        return self.states.get(stage) in _JUDGED
 
     def is_broken(self, stage: Stage) -> bool:
         """Whether the stage is broken."""
@@ -189,7 +190,7 @@ class JudgedSample:
 
     def at(self, stage: Stage) -> list[JudgedRequest]:
         """Those of them in which the stage is judged."""
-        return [request for request in self.requests if request.is_judged(stage)]
+        return [request for request in self.requests if request.states.get(stage) in _JUDGED]
 
     def among(self, stage: Stage, what: Counted) -> list[JudgedRequest]:
         """The requests among which that is counted: broken among the judged, not known among those in scope, in doubt
@@ -208,11 +209,13 @@ class JudgedSample:
 
     def since(self, requests: Iterable[JudgedRequest]) -> list[JudgedRequest]:
         """Those in the window."""
-        return [request for request in requests if request.row.started_at >= self.window.since]
+        since = self.window.since
+        return [request for request in requests if request.row.started_at >= since]
 
     def until(self, requests: Iterable[JudgedRequest]) -> list[JudgedRequest]:
         """Those before the window."""
-        return [request for request in requests if request.row.started_at < self.window.since]
+        since = self.window.since
+        return [request for request in requests if request.row.started_at < since]
 
     def of_segments(self, *segments: str) -> JudgedSample:
         """The part that belongs to one of these segments."""
@@ -221,7 +224,8 @@ class JudgedSample:
 
     def values(self, stage: Stage, before: Sequence[JudgedRequest]) -> tuple[MetricChange, ...]:
         """The stage's metrics in the window and `before`, over the requests in which the stage is judged."""
-        return tuple(_value(metric, self.now(stage), before) for metric in SHOWN[stage])
+        now = self.now(stage)
+        return tuple(_value(metric, now, before) for metric in SHOWN[stage])
 
     def range(self) -> Range:
         """What was looked at."""

@@ -8,6 +8,9 @@ from itertools import accumulate
 from math import erfc, log, sqrt
 from typing import Final, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ragtrace.triage._report import Tally
 from ragtrace.wilson import ONE_SIDED_95, share_and_size, wilson
 
@@ -113,7 +116,7 @@ def find_episode(bad: Sequence[bool], weights: Sequence[float] | None = None) ->
         [0.0, *accumulate(counts)],
     )
     coarse = sorted({round(step * count / _BLOCKS) for step in range(_BLOCKS + 1)})
-    _, start, end = max((gains.of(one, two), one, two) for one in coarse for two in coarse if one < two)
+    _, start, end = max((gains.of(one, two), one, two) for one, two in gains.best_of(coarse))
     step = count // _BLOCKS + 1
     for _ in range(2):
         start = max(range(max(0, start - step), min(end, start + step + 1)), key=lambda one: gains.of(one, end))
@@ -153,6 +156,24 @@ class _Gains:
             return 0.0
         outside = _likelihood(self._bad[-1] - inside, self._known[-1] - length)
         return _likelihood(inside, length) + outside - self._even
+
+    def best_of(self, places: Sequence[int]) -> list[tuple[int, int]]:
+        """The stretches between two of the places that gain most, but for rounding: all of them at once."""
+        bad, known = np.array(self._bad)[list(places)], np.array(self._known)[list(places)]
+        starts, ends = np.triu_indices(len(places), 1)
+        inside, length = bad[ends] - bad[starts], known[ends] - known[starts]
+        outside, rest = self._bad[-1] - inside, self._known[-1] - length
+        gains = _likelihoods(inside, length) + _likelihoods(outside, rest) - self._even
+        gains[inside * self._known[-1] <= self._bad[-1] * length] = 0.0
+        return [(places[starts[at]], places[ends[at]]) for at in np.flatnonzero(gains >= gains.max() - _ROUNDING)]
+
+
+def _likelihoods(bad: NDArray[np.float64], known: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`_likelihood` of each."""
+    good = known - bad
+    is_even = np.minimum(bad, good) <= _ROUNDING
+    bad, good, known = (np.where(is_even, 1.0, each) for each in (bad, good, known))
+    return np.where(is_even, 0.0, bad * np.log(bad / known) + good * np.log(good / known))
 
 
 def _likelihood(bad: float, known: float) -> float:
