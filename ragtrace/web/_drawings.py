@@ -10,7 +10,7 @@ from ragtrace.html_page import Html, tag
 from ragtrace.safe_text import visible
 from ragtrace.types import RequestRecord
 
-__all__ = ["path_picture", "share_bar", "state_bar", "times_picture", "trend_picture"]
+__all__ = ["path_picture", "share_bar", "state_bar", "times_picture", "trend_line", "trend_picture"]
 
 _ROW: Final = 30
 _BOX: Final = 24
@@ -240,6 +240,21 @@ def share_bar(share: float, low: float, high: float, target: float) -> Html:
         tag("line", x1=f"{100 * target:.2f}%", x2=f"{100 * target:.2f}%", y1=0, y2=14, class_="target"),
     ]
     return tag("svg", *parts, class_="share", height=14, width="100%", aria_hidden="true")
+
+
+def trend_line(shares: Sequence[float | None], allowed: float) -> Html:
+    """Small bars of a share over time, None where there was no request, with a line at what is allowed."""
+    step, height = 7, 18
+    most = max([2 * allowed, *(share for share in shares if share is not None)]) or 1.0
+    parts = [
+        tag("rect", x=place * step, y=f"{height * (1 - share / most):.1f}", width=step - 1,
+            height=f"{height * share / most:.1f}", class_="broken")
+        for place, share in enumerate(shares)
+        if share
+    ]  # fmt: skip
+    y = f"{height * (1 - allowed / most):.1f}"
+    parts.append(tag("line", x1=0, x2=len(shares) * step, y1=y, y2=y, class_="target"))
+    return tag("svg", *parts, class_="spark", width=len(shares) * step, height=height, aria_hidden="true")
 
 
 def trend_picture(

@@ -23,7 +23,7 @@ from ragtrace.store.tables import STAGE_NAMES
 from ragtrace.triage import promise
 from ragtrace.types import Stage
 from ragtrace.web._access import Viewer
-from ragtrace.web._drawings import share_bar, state_bar, trend_picture
+from ragtrace.web._drawings import share_bar, state_bar, trend_line, trend_picture
 from ragtrace.web._expenses import ExpenseLine, expense_lines
 from ragtrace.web._request_list import query_part
 from ragtrace.wilson import wilson
@@ -139,13 +139,27 @@ class Overview:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceCell:
+    """One stage of a service among others; broken is None where the stage does not apply. verdict, spent: as of a
+    `StageLine`."""
+
+    stage: Stage
+    broken: Share | None
+    verdict: str = ""
+    spent: float = 0.0
+    states: tuple[tuple[str, str, float], ...] = ()
+    bar: Html | None = None
+    trend: Html | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceLine:
-    """A service among others: when its last request began, and by stage the share of broken ones."""
+    """A service among others: when its last request began, how many requests were looked at, and its stages."""
 
     service: str
     last_at: int
     requests: int
-    cells: tuple[tuple[Stage, Share | None], ...]
+    cells: tuple[ServiceCell, ...]
     link: str
 
 
@@ -158,11 +172,41 @@ def service_lines(store: Store, services: Sequence[str], tenant: str | None) -> 
             continue
         edges = _edges(*around, WINDOWS["24h"], _FEW_SLICES)
         found = store.slices(Listing(service=service, tenant_id=tenant), edges, _FEW_EACH)
-        whole = _whole(_by_slice(found))
-        cells = tuple((stage, whole[place].share()) for place, stage in enumerate(STAGE_NAMES))
+        by_slice = _by_slice(found)
+        whole = _whole(by_slice)
+        cells = tuple(_service_cell(place, whole[place], by_slice) for place in range(len(STAGE_NAMES)))
         link = f"/?{query_part({'service': service})}"
         lines.append(ServiceLine(service, around[1], sum(map(len, found)), cells, link))
     return lines
+
+
+def _service_cell(place: int, tally: Tally, by_slice: _Tallies) -> ServiceCell:
+    stage, broken = STAGE_NAMES[place], tally.share()
+    if broken is None:
+        return ServiceCell(stage, None)
+    allowed = 1.0 - STAGES[place].target
+    slices = (by_slice.get((number, place)) for number in range(_FEW_SLICES))
+    shares = [one.weights["broken"] / one.whole if one is not None else None for one in slices]
+    states = _states(tally)
+    return ServiceCell(
+        stage,
+        broken,
+        _verdict(broken, allowed),
+        broken.value / allowed if allowed else 0.0,
+        states,
+        state_bar([(state, share) for state, _, share in states]),
+        trend_line(shares, allowed),
+    )
+
+
+def _states(tally: Tally) -> tuple[tuple[str, str, float], ...]:
+    """The shares of the states."""
+    return tuple((state, words, tally.weights[state] / tally.whole) for state, words in _LABELS.items())
+
+
+def _verdict(broken: Share, allowed: float) -> str:
+    """Where the interval lies beside what the objective allows."""
+    return "over" if broken.low > allowed else "within" if broken.high <= allowed else "unclear"
 
 
 def _whole(tallies: _Tallies) -> list[Tally]:
@@ -318,7 +362,7 @@ def _stage_lines(known: Sequence[Glance], whole: Sequence[Tally], link: _Link) -
         broken = tally.share()
         if broken is None:
             continue
-        shares = [(state, words, tally.weights[state] / tally.whole) for state, words in _LABELS.items()]
+        shares = _states(tally)
         allowed = 1.0 - info.target
         reasons = Counter(reason for one in known if (reason := one.reasons[place]) is not None)
         reason = reasons.most_common(1)[0][0] if reasons else None
@@ -326,12 +370,12 @@ def _stage_lines(known: Sequence[Glance], whole: Sequence[Tally], link: _Link) -
             name=stage,
             owner=info.owner,
             broken=broken,
-            states=tuple(shares),
+            states=shares,
             bar=state_bar([(state, share) for state, _, share in shares]),
             interval_bar=share_bar(broken.value, broken.low, broken.high, allowed),
             spent=broken.value / allowed if allowed else 0.0,
             target=info.target,
-            verdict="over" if broken.low > allowed else "within" if broken.high <= allowed else "unclear",
+            verdict=_verdict(broken, allowed),
             link=link(stage=stage),
             unjudged=sum(share for state, _, share in shares if state in ("suspected", "not_known")),
             why_unjudged=reason_words(reason, stage) if reason else "",

@@ -6,10 +6,11 @@ from itertools import pairwise
 
 import pytest
 
+from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Glance
 from ragtrace.web._drawings import _apart
 from ragtrace.web._expenses import expense_lines
-from ragtrace.web._overview import _DRAWN, _marks, _tallied, _worst_segments
+from ragtrace.web._overview import _DRAWN, _by_slice, _marks, _service_cell, _tallied, _whole, _worst_segments
 
 SOUND, BROKEN = ("sound", None, "sound", None), ("sound", None, "broken", None)
 
@@ -45,6 +46,23 @@ def test_the_worst_segments_are_those_with_the_highest_share() -> None:
     during = [*of("large", 100, 30), *of("small", 12, 11), *of("tiny", 7, 7), *of("sound", 50, 0)]
     worst = _worst_segments(during, {one.request_id for one in during if "broken" in one.request_id})
     assert [(name, share.count, share.of) for name, share in worst] == [("small", 11, 12), ("large", 30, 100)]
+
+
+def test_a_service_among_others_has_states_budget_and_trend() -> None:
+    """The states in their shares, whether the interval is beyond what is allowed, and a bar for each slice that has
+    broken requests; a stage that does not apply has nothing."""
+    slices = [[*[glance(SOUND, 1.0)] * 8, *[glance(BROKEN, 1.0)] * 4], [glance(SOUND, 1.0)] * 12, []]
+    by_slice = _by_slice(slices)
+    whole = _whole(by_slice)
+    generation, ranking = _service_cell(2, whole[2], by_slice), _service_cell(1, whole[1], by_slice)
+    assert (generation.stage, generation.verdict, ranking.broken) == ("generation", "over", None)
+    assert {state: share for state, _, share in generation.states if share} == pytest.approx(
+        {"sound": 20 / 24, "broken": 4 / 24}
+    )
+    assert generation.spent == pytest.approx(4 / 24 / (1 - STAGES[2].target))
+    assert generation.trend is not None
+    assert generation.trend.count('class="broken"') == 1
+    assert _service_cell(0, whole[0], by_slice).verdict == "unclear"
 
 
 def test_releases_of_one_moment_have_numbers_of_their_own() -> None:
