@@ -542,11 +542,14 @@ _COMMANDS: Final = (
     _of("analyze", "probe_seconds", "seconds", 10.0,
         "Judge a request without the probe when it has not answered after so long."),
     _of("analyze", "explain", "flag=part+part, ...", None,
-        "Which flags buy an explanation by a worker with models, and of what: generator, query, retriever, joined by "
-        "+, as in low_coverage=generator+query,host=retriever; host stands for all flags of the application, none for "
-        "no flag at all."),
+        "Which flags buy an explanation by a worker with models, and of what: generator, query, retriever, utility, "
+        "joined by +, as in low_coverage=generator+query,host=retriever; host stands for all flags of the application, "
+        "none for no flag at all."),
     _of("analyze", "explain_rate", "number from 0 to 1", 0.01,
         "Share of the sampled requests that are explained whatever their flags."),
+    _of("analyze", "explain_utility_rate", "number from 0 to 1", 0.0,
+        "Share of the sampled requests of which the generator says what each candidate is worth alone: a prompt for "
+        "each."),
     _of("analyze", "explain_budget", "whole number", None,
         "The most prompts that the generator scores for one part of an explanation."),
     _of("analyze", "explain_method", "method", "auto",

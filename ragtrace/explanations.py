@@ -19,6 +19,7 @@ __all__ = [
     "CoalitionScores",
     "Explanation",
     "GeneratorAttribution",
+    "ItemUtilities",
     "MethodShares",
     "Precision",
     "RetrieverAttribution",
@@ -185,13 +186,37 @@ class Alignment(_Part, frozen=True, kw_only=True):
     unused: bool = False
 
 
+class ItemUtilities(_Part, frozen=True, kw_only=True):
+    """What each candidate is worth: the answer's worth with this document alone less that with none.
+
+    `values[i]` is of `chunk_ids[i]`, the best rank first; `empty` is the worth with none. `measure`: `log_probability`,
+    of the recorded answer, in nats a token; else how like the model's own answers are to a reference answer, in [0, 1].
+    """
+
+    chunk_ids: tuple[str, ...] = ()
+    values: tuple[float, ...] = ()
+    empty: float = 0.0
+    measure: str = "log_probability"
+    engine: str = ""
+    model: str = ""
+    revision: str | None = None
+    evaluations: int = 0
+
+    def useful(self) -> frozenset[str]:
+        """The documents from which alone the answer is worth more than from none."""
+        least = RESOLUTION if self.measure == "log_probability" else 0.0
+        return frozenset(chunk for chunk, value in zip(self.chunk_ids, self.values, strict=True) if value > least)
+
+
 class Explanation(_Part, frozen=True, kw_only=True):
-    """All that one attribution job found. `skipped` says by part why it is missing: generator, query, retriever."""
+    """All that one attribution job found. `skipped` says by part why it is missing: generator, query, retriever,
+    utility."""
 
     generator: GeneratorAttribution | None = None
     query: GeneratorAttribution | None = None
     retriever: tuple[RetrieverAttribution, ...] = ()
     alignment: Alignment | None = None
+    utility: ItemUtilities | None = None
     skipped: dict[str, str] = {}
     fingerprint: str = ""  # of the record, the models and the settings that gave it
     device: str = "cpu"

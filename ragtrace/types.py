@@ -450,13 +450,14 @@ class Fault(_Struct, frozen=True, kw_only=True):
 
 
 class Gold(_Struct, frozen=True, kw_only=True):
-    """What a question needs, known beforehand: its oracle evidence and its required facets."""
+    """What a question needs, known beforehand: its oracle evidence, its required facets, and a reference answer."""
 
     service: str
     question: str
     chunk_ids: tuple[str, ...] = ()
     query_class: str | None = None
     facets: tuple[Facet, ...] = ()
+    answer: str = ""
 
 
 class SourceReport(_Struct, frozen=True, kw_only=True):

@@ -2,7 +2,8 @@
 
 A document is exposed where it stands in the prompt: the generator reads that and nothing else. What it deserves is the
 exposure that a ranking with the useful documents first gives it (`ragtrace.exposure.target_exposure`); useful is what
-the reference names, gold where there is gold, else the proxy. A document is used where the answer rests on it, by the
+the reference names, gold where there is gold, else the proxy; or a document from which alone the answer is worth more
+than from none. A document is used where the answer rests on it, by the
 source that is named: claims, citations or Shapley values.
 
 Source: Kim and Diaz, "Towards Fair RAG", section 3.
@@ -27,14 +28,19 @@ __all__ = [
     "UNNAMED",
     "ProviderSums",
     "UsedBy",
+    "UsefulBy",
+    "UsefulDocuments",
+    "counted_key",
     "provider_of",
     "providers_of",
     "request_exposures",
     "used_documents",
     "useful_documents",
+    "valued_documents",
 ]
 
 UsedBy = Literal["claims", "citations", "shapley"]
+UsefulBy = Literal["reference", "utility"]
 
 NO_PROVIDER: Final = "none"
 """The setting with which nothing counts by provider."""
@@ -52,10 +58,14 @@ class ProviderSums:
     """What one request adds to a provider: numbers of documents, or of what they deserve.
 
     `known`: where the useful ones are known; `judged`: where it is known what was used; capacity: how many of its
-    candidates the prompt could have held. misused: used, and contradicted by another part of the answer.
+    candidates the prompt could have held. misused: used, and contradicted by another part of the answer. worth: what
+    its candidates are worth alone, together.
     """
 
     candidates: float = 0.0
+    candidates_known: float = 0.0
+    useful: float = 0.0
+    worth: float = 0.0
     exposed: float = 0.0
     exposed_known: float = 0.0
     deserved: float = 0.0
@@ -74,6 +84,21 @@ class UsedDocuments:
 
     used: frozenset[str]
     contradicted: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class UsefulDocuments:
+    """Which of a request's candidates are useful, in their order; `by`: what says so (oracle, proxy, or the measure of
+    their worth). worths: what each is worth alone, where that is known."""
+
+    flags: Sequence[bool]
+    by: str
+    worths: Sequence[float] | None = None
+
+
+def counted_key(provider: str) -> str:
+    """What names providers in totals, as `provider_of` takes it; empty where the setting says that nothing counts."""
+    return "" if provider == NO_PROVIDER else provider
 
 
 def provider_of(candidate: Candidate, by: str) -> str:
@@ -97,12 +122,26 @@ def providers_of(candidates: Sequence[Candidate], by: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(provider_of(each, by) for each in ranked))[:_PROVIDERS]
 
 
-def useful_documents(analysis: Analysis | None, candidates: Sequence[Candidate]) -> list[bool] | None:
-    """Which candidates are useful; None where nothing says so."""
+def useful_documents(analysis: Analysis | None, candidates: Sequence[Candidate]) -> UsefulDocuments | None:
+    """Which candidates are useful by the reference; None where there is none."""
     if analysis is None or analysis.reference == "none" or not analysis.reference_chunks:
         return None
     known = set(analysis.reference_chunks)
-    return [each.chunk_id in known for each in candidates]
+    return UsefulDocuments([each.chunk_id in known for each in candidates], analysis.reference)
+
+
+def valued_documents(explained: Analysis | None, candidates: Sequence[Candidate]) -> UsefulDocuments | None:
+    """Which candidates are useful by what each is worth alone; None where that was not asked of all of them."""
+    found = explained.explanation.utility if explained and explained.explanation else None
+    if found is None:
+        return None
+    worths = dict(zip(found.chunk_ids, found.values, strict=True))
+    if any(each.chunk_id not in worths for each in candidates):
+        return None
+    useful = found.useful()
+    return UsefulDocuments(
+        [each.chunk_id in useful for each in candidates], found.measure, [worths[each.chunk_id] for each in candidates]
+    )
 
 
 def used_documents(analysis: Analysis | None, used_by: str) -> UsedDocuments | None:
@@ -135,7 +174,7 @@ def request_exposures(
     record: RequestRecord,
     candidates: Sequence[Candidate],
     by: str,
-    useful: Sequence[bool] | None,
+    useful: UsefulDocuments | None,
     used: UsedDocuments | None,
 ) -> dict[str, ProviderSums] | str:
     """What one request adds to each provider; or why it counts nowhere. candidates: those of the record."""
@@ -144,13 +183,16 @@ def request_exposures(
     packed = {chunk.chunk_id for chunk in record.packing.chunks} & {each.chunk_id for each in candidates}
     if not record.is_retrieved or not packed:
         return "no candidate is in the prompt" if record.is_retrieved else "candidates are not known"
-    deserved = target_exposure(useful, len(packed)) if useful is not None else np.zeros(len(candidates))
+    deserved = target_exposure(useful.flags, len(packed)) if useful is not None else np.zeros(len(candidates))
     sums: dict[str, ProviderSums] = defaultdict(ProviderSums)
-    for candidate, deserves in zip(candidates, deserved.tolist(), strict=True):
+    for place, (candidate, deserves) in enumerate(zip(candidates, deserved.tolist(), strict=True)):
         one, is_packed = sums[provider_of(candidate, by)], candidate.chunk_id in packed
         one.candidates += 1
         one.exposed += is_packed
         if useful is not None:
+            one.candidates_known += 1
+            one.useful += useful.flags[place]
+            one.worth += useful.worths[place] if useful.worths is not None else 0.0
             one.exposed_known += is_packed
             one.deserved += deserves
         if used is not None and is_packed:

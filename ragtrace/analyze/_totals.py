@@ -15,6 +15,7 @@ from ragtrace.analyze._exposures import (
     request_exposures,
     used_documents,
     useful_documents,
+    valued_documents,
 )
 from ragtrace.analyze.diagnosis import answered_right, stages_in_scope
 from ragtrace.bounds import sampling_weight
@@ -64,10 +65,29 @@ def analysis_deltas(record: RequestRecord, analysis: Analysis, *, now: int, prov
     return tuple(deltas)
 
 
-def attribution_deltas(record: RequestRecord, analysis: Analysis, *, drawn: bool) -> tuple[Delta, ...]:
-    """Increments of the totals for a request's first explanation. drawn: at random, among all of the random stratum."""
+def attribution_deltas(
+    record: RequestRecord, analysis: Analysis, *, drawn: bool, provider: str = ""
+) -> tuple[Delta, ...]:
+    """Increments of the totals for a request's first explanation. drawn: at random, among all of the random stratum.
+
+    provider: what names the provider of a document, where the request is one of those drawn to say what each of its
+    candidates is worth; empty: that counts nowhere.
+    """
     labels = _Labels(record, analysis, "random" if drawn else "flagged")
-    return tuple(_scored(analysis, labels))
+    return (*_scored(analysis, labels), *(_valued(record, analysis, labels, provider) if provider else ()))
+
+
+def _valued(record: RequestRecord, analysis: Analysis, labels: _Labels, by: str) -> Iterator[Delta]:
+    """How many candidates are useful alone, by provider, each request by its chance to be kept."""
+    candidates = record.candidates
+    found = valued_documents(analysis, candidates)
+    if found is None:
+        return
+    weight = sampling_weight(record.head_probability)
+    for candidate, is_useful in zip(candidates, found.flags, strict=True):
+        given = {"provider": provider_of(candidate, by), "useful_by": found.by.replace("-", "_")}
+        yield labels.count(instruments.PROVIDER_VALUED, weight, shown=False, **given)
+        yield labels.count(instruments.PROVIDER_USEFUL, weight * is_useful, shown=False, **given)
 
 
 def _exposed(record: RequestRecord, analysis: Analysis, labels: _Labels, by: str) -> Iterator[Delta]:
@@ -77,7 +97,7 @@ def _exposed(record: RequestRecord, analysis: Analysis, labels: _Labels, by: str
     weight = sampling_weight(record.head_probability)
     candidates = record.candidates
     useful = useful_documents(analysis, candidates)
-    reference = "none" if useful is None else analysis.reference
+    reference = "none" if useful is None else useful.by
     for used_by in _USED_BY:
         used = used_documents(analysis, used_by)
         sums = request_exposures(record, candidates, by, useful, used)

@@ -21,6 +21,7 @@ from ragtrace.analyze._generator import (
     explain_words,
     leave_out_documents,
 )
+from ragtrace.analyze._item_utility import item_utilities
 from ragtrace.analyze._retriever import RetrieverEngine, explain_retrieval
 from ragtrace.analyze.alignment import align, ranking_of
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
@@ -35,6 +36,7 @@ from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution
 from ragtrace.types import RequestRecord, replace
 
 __all__ = [
+    "ASKED",
     "DOCUMENTS",
     "NO_MODEL",
     "PARTS",
@@ -55,11 +57,13 @@ _PERSISTENCE: Final = 0.9
 """The p of the WARG that is counted; an explanation holds those of all p."""
 
 
-Part: TypeAlias = Literal["generator", "query", "retriever"]
+Part: TypeAlias = Literal["generator", "query", "retriever", "utility"]
 OnProgress: TypeAlias = Callable[[Part, int], None]
 """Takes a part and how far it is: coalitions that were scored; of the retriever, sides (of two)."""
 
-PARTS: Final[tuple[Part, ...]] = ("generator", "query", "retriever")
+ASKED: Final[tuple[Part, ...]] = ("generator", "query", "retriever")
+"""What is explained of a request unless told otherwise."""
+PARTS: Final[tuple[Part, ...]] = (*ASKED, "utility")
 DOCUMENTS: Final[int] = SETTINGS["explain_documents"].default
 """Documents whose retrieval is explained, unless told otherwise."""
 _AUTO: Final = Method()
@@ -80,7 +84,8 @@ def explain_record(
     compared: Sequence[Method] = (),
     budget: int | None = None,
     seed: int | None = None,
-    parts: Collection[Part] = PARTS,
+    parts: Collection[Part] = ASKED,
+    reference_answer: str = "",
     settle: float | None = None,
     target_standard_error: float | None = None,
     documents: int = DOCUMENTS,
@@ -101,7 +106,8 @@ def explain_record(
         compared: further methods that read the subsets of documents that were scored.
         budget: the most coalitions of each Shapley estimate; see `shapley_values`.
         seed: of the estimates; by default `seed_of(record)`.
-        parts: which ones are wanted: generator, query, retriever.
+        parts: which ones are wanted: generator, query, retriever, utility.
+        reference_answer: what the answer should have been, where that is known; see `item_utilities`.
         settle: ends the generator's part early once its ranking is settled so surely; see `shapley_values`. Of up to
             six documents the values are always exact.
         target_standard_error: ends an estimate early once no share has a larger error, in nats.
@@ -128,13 +134,13 @@ def explain_record(
         known=known or Explanation(),
         on_progress=on_progress,
     )
-    if generator is not None and {"generator", "query"} & set(wanted):
+    if generator is not None and {"generator", "query", "utility"} & set(wanted):
         with run.metered(generator):
-            run.explain_answer(generator, renumbered)
+            run.explain_answer(generator, renumbered, reference_answer)
     if retriever is not None and "retriever" in wanted:
         with run.metered(retriever), run.noted("retriever"):
             run.explain_retrieval(retriever, documents, baseline)
-    given: dict[Part, Engine | None] = {"generator": generator, "query": generator, "retriever": retriever}
+    given: dict[Part, Engine | None] = {each: retriever if each == "retriever" else generator for each in PARTS}
     run.skipped |= {part: NO_MODEL for part in wanted if given[part] is None}
     return replace(run.found, skipped=run.skipped, seconds=run.seconds, gpu_seconds=run.gpu_seconds, device=run.device)
 
@@ -180,8 +186,10 @@ class _Run:
         except Unexplained as reason:
             self.skipped |= dict.fromkeys(names, str(reason))
 
-    def explain_answer(self, engine: GeneratorEngine | ClosedEngine, renumbered: bool) -> None:
-        """What the generator made of the documents, and of the question's words."""
+    def explain_answer(
+        self, engine: GeneratorEngine | ClosedEngine, renumbered: bool, reference_answer: str = ""
+    ) -> None:
+        """What the generator made of the documents, of the question's words, and would make of each document alone."""
         with self.noted(*(part for part in self.parts if part != "retriever")):
             prompts = SubsetPrompts.of(self.record, renumbered=renumbered)
             if "generator" in self.parts:
@@ -190,6 +198,12 @@ class _Run:
             if "query" in self.parts:
                 with self.noted("query"):
                     self._explain_words(prompts, engine)
+            if "utility" in self.parts:
+                with self.noted("utility"):
+                    found = item_utilities(
+                        self.record, prompts, engine, reference=reference_answer, on_progress=self._progress("utility")
+                    )
+                    self.found = replace(self.found, utility=found)
 
     def _explain_words(self, prompts: SubsetPrompts, engine: GeneratorEngine | ClosedEngine) -> None:
         if not isinstance(engine, GeneratorEngine) or is_silent(engine):
@@ -319,7 +333,8 @@ def completeness_delta(explanation: Explanation) -> float | None:
 
 def attribution_evaluations(explanation: Explanation) -> float:
     """Prompts that the generator scored, and gradients of the retriever."""
-    estimates = [each.evaluations for each in (explanation.generator, explanation.query) if each is not None]
+    parts = (explanation.generator, explanation.query, explanation.utility)
+    estimates = [each.evaluations for each in parts if each is not None]
     return sum(estimates) + sum(each.evaluations for each in explanation.retriever)
 
 

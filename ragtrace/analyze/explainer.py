@@ -13,7 +13,7 @@ from ragtrace.analyze._generator import ClosedEngine, Engine, GeneratorEngine
 from ragtrace.analyze._retriever import RetrieverEngine
 from ragtrace.analyze._totals import attribution_deltas
 from ragtrace.analyze.analysis import FLAGS
-from ragtrace.analyze.attribution import DOCUMENTS, PARTS, Part, explain_record
+from ragtrace.analyze.attribution import ASKED, DOCUMENTS, PARTS, Part, explain_record
 from ragtrace.analyze.claim_attribution import resting_on
 from ragtrace.analyze.scores import scores_of
 from ragtrace.attribution import Method
@@ -62,7 +62,8 @@ _WHOLE: Final = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class Depths:
-    """The parts of an explanation that each flag buys, and the share of the random stratum that is explained.
+    """The parts of an explanation that each flag buys, and the share of the random stratum that is explained; of
+    `utility_rate` it is asked what each candidate is worth alone.
 
     A request that was drawn counts in the random stratum of the metrics, whatever its flags: were those with flags left
     out or added, the stratum would say nothing of all requests.
@@ -70,26 +71,40 @@ class Depths:
 
     by_flag: Mapping[str, frozenset[Part]]
     rate: float = SETTINGS["explain_rate"].default
+    utility_rate: float = SETTINGS["explain_utility_rate"].default
 
     @classmethod
-    def parse(cls, text: str = _DEFAULT, rate: float = SETTINGS["explain_rate"].default) -> Depths:
-        """Read `FLAG=PART+PART,...`, parts being generator, query and retriever; `none` for no flag.
+    def parse(
+        cls,
+        text: str = _DEFAULT,
+        rate: float = SETTINGS["explain_rate"].default,
+        utility_rate: float = SETTINGS["explain_utility_rate"].default,
+    ) -> Depths:
+        """Read `FLAG=PART+PART,...`, parts being generator, query, retriever and utility; `none` for no flag.
 
         Raises: ConfigurationError for another form, an unknown part, or a rate outside of [0, 1].
         """
-        if not 0 <= rate <= 1:
-            raise ConfigurationError.of("explain rate", rate, "a number from 0 to 1")
+        for name, share in (("explain rate", rate), ("explain utility rate", utility_rate)):
+            if not 0 <= share <= 1:
+                raise ConfigurationError.of(name, share, "a number from 0 to 1")
         pairs = [] if text.strip() == _NONE else [each.partition("=") for each in text.split(",") if each.strip()]
         by_flag = {flag.strip(): frozenset(map(str.strip, parts.split("+"))) for flag, _, parts in pairs}
         if not all(flag and parts <= set(PARTS) for flag, parts in by_flag.items()):
             allowed = f"FLAG=PART+PART,... with the parts {', '.join(PARTS)}, or {_NONE}"
             raise ConfigurationError.of("explain", text, allowed)
-        return cls({flag: frozenset(part for part in PARTS if part in parts) for flag, parts in by_flag.items()}, rate)
+        return cls(
+            {flag: frozenset(part for part in PARTS if part in parts) for flag, parts in by_flag.items()},
+            rate,
+            utility_rate,
+        )
 
     def is_drawn(self, record: RequestRecord) -> bool:
         """Whether it is among those of the random stratum that are explained; by its id, so always the same."""
-        digest = hashlib.blake2b(record.request_id.encode(), digest_size=8, person=b"explain").digest()
-        return record.head_sampled and int.from_bytes(digest, "big") < self.rate * _WHOLE
+        return _is_among(record, self.rate)
+
+    def is_valued(self, record: RequestRecord) -> bool:
+        """The same for the worth of its candidates."""
+        return _is_among(record, self.utility_rate)
 
     def parts_of(self, record: RequestRecord) -> tuple[Part, ...]:
         """What of it is explained; nothing where an exception or an empty answer leaves nothing to explain."""
@@ -100,7 +115,15 @@ class Depths:
         found: set[Part] = {part for flag in flags for part in self.by_flag.get(flag, ())}
         if self.is_drawn(record):
             found.add("generator")
+        if self.is_valued(record):
+            found.add("utility")
         return tuple(part for part in PARTS if part in found)
+
+
+def _is_among(record: RequestRecord, share: float) -> bool:
+    """Whether it is in this share of the random stratum; whoever is in a smaller one is in a larger one, too."""
+    digest = hashlib.blake2b(record.request_id.encode(), digest_size=8, person=b"explain").digest()
+    return record.head_sampled and int.from_bytes(digest, "big") < share * _WHOLE
 
 
 ATTRIBUTION_VERSION: Final = "attribution-7"  # raise it whenever a change could give a stored request another result
@@ -135,6 +158,7 @@ class Explainer:
         daily_seconds: of a day (UTC) and by resource, `gpu` and `cpu`; None: no limit. Each worker may exceed it by the
             job at hand.
         documents, baseline: of the retriever's part; see `explain_record`.
+        provider: what names the provider of a document in totals; empty: the worth of candidates counts nowhere.
 
     Raises: ConfigurationError without any model, or for a number that cannot be used.
     """
@@ -151,6 +175,7 @@ class Explainer:
     )
     documents: int = DOCUMENTS
     baseline: Baseline = "unk"
+    provider: str = ""
     _told: str = field(default="", init=False)  # the day of which it was said that its budget is used up
 
     def __post_init__(self) -> None:
@@ -200,8 +225,9 @@ class Explainer:
 
     def _explained(self, store: Store, job: Job, record: RequestRecord) -> Explanation:
         """The explanation; that of an earlier revision where only flags and feedback have changed since."""
-        parts = self.depths.parts_of(record) or PARTS
-        fingerprint = self._fingerprint(record, parts)
+        parts = self.depths.parts_of(record) or ASKED
+        reference_answer = self._reference_answer(store, record) if "utility" in parts else ""
+        fingerprint = self._fingerprint(record, parts, reference_answer)
         known = store.get_analysis(job.request_id, ATTRIBUTION)
         if known is not None and known.explanation is not None and known.explanation.fingerprint == fingerprint:
             return known.explanation
@@ -214,6 +240,7 @@ class Explainer:
                 method=self.method,
                 budget=self.budget,
                 parts=parts,
+                reference_answer=reference_answer,
                 settle=self.settle,
                 target_standard_error=self.target_standard_error,
                 documents=self.documents,
@@ -238,16 +265,25 @@ class Explainer:
             explanation=found,
             computed_at=time.time_ns(),
         )
-        deltas = attribution_deltas(record, analysis, drawn=not job.flagged)
+        provider = self.provider if self.depths.is_valued(record) else ""
+        deltas = attribution_deltas(record, analysis, drawn=not job.flagged, provider=provider)
         done = store.finish([Finished(job, analysis, deltas)])
         return Explained("done", record, analysis) if done else Explained("lost")
 
-    def _fingerprint(self, record: RequestRecord, parts: tuple[str, ...]) -> str:
+    @staticmethod
+    def _reference_answer(store: Store, record: RequestRecord) -> str:
+        """That of the question's gold set; "" where there is none."""
+        asked = record.service, record.query.original
+        gold = store.find_golds([asked]).get(asked)
+        return gold.answer if gold is not None else ""
+
+    def _fingerprint(self, record: RequestRecord, parts: tuple[str, ...], reference_answer: str) -> str:
         """Of all that an explanation depends on."""
         bare = replace(record, flags=(), feedback=(), record_revision=0)
         models = [(each.kind, each.name, each.revision) for each in self._engines]
         limits = (self.budget, self.settle, self.target_standard_error)
         how = repr((ATTRIBUTION_VERSION, parts, str(self.method), limits, self.documents, self.baseline, models))
+        how += reference_answer
         return hashlib.blake2b(encode_record(bare) + how.encode(), digest_size=16).hexdigest()
 
     def _affords(self, store: Store) -> bool:

@@ -8,6 +8,7 @@ Source: Kim and Diaz, "Towards Fair RAG", section 3, with the requests of a wind
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,9 +24,11 @@ from ragtrace.analyze._exposures import (
     UNNAMED,
     ProviderSums,
     UsedBy,
+    UsefulBy,
     request_exposures,
     used_documents,
     useful_documents,
+    valued_documents,
 )
 from ragtrace.bounds import sampling_weight
 from ragtrace.errors import ConfigurationError
@@ -55,6 +58,7 @@ __all__ = [
     "OtherAlpha",
     "ProviderExposure",
     "UsedBy",
+    "UsefulBy",
     "exposure_report",
 ]
 
@@ -71,6 +75,7 @@ _NOT_DRAWN: Final = (
     "from the scores that are recorded"
 )
 _ROUNDED: Final = 1e-3  # of a log-probability that a host wrote down
+_WHOLE: Final = frozenset(each for each in ProviderSums.__dataclass_fields__ if each not in ("deserved", "worth"))
 _SAME: Final = 1e-12  # shares that differ by rounding alone
 _GROUPS: Final = 4_000  # that are resampled at most
 _PAGE: Final = 50  # records at a time: they come with their texts
@@ -91,16 +96,19 @@ class Interval:
 class ProviderExposure:
     """One provider. `requests`: those with a candidate of it.
 
-    candidates: its share of the candidates. exposed: of the prompts' places. deserved: of these places, where the
-    useful documents are known. excess: exposed less deserved, over these requests alone; `standing` says above or below
-    where that is sure, however many providers there are. used: of its documents in prompts, the share that the answer
-    rests on. contradicted: the share that the answer contradicts. misused: of those used, the share that another part
-    of the answer contradicts. attributed: its share of all that were used.
+    candidates: its share of the candidates. useful: of its own candidates, the share that is useful; worth: what they
+    are worth alone, in the mean, where `useful_by` is one measure of that. exposed: of the prompts' places. deserved:
+    of these places, where the useful documents are known. excess: exposed less deserved, over these requests alone;
+    `standing` says above or below where that is sure, however many providers there are. used: of its documents in
+    prompts, the share that the answer rests on. contradicted: the share that the answer contradicts. misused: of those
+    used, the share that another part of the answer contradicts. attributed: its share of all that were used.
     """
 
     provider: str
     requests: int
     candidates: Interval
+    useful: Interval
+    worth: Interval
     exposed: Interval
     deserved: Interval
     excess: Interval
@@ -144,10 +152,10 @@ class OtherAlpha:
 class ExposureReport:
     """Exposure of a window, by provider.
 
-    useful_by: how many requests have a reference, by its kind; used_by: what says that a document was used, and
-    `used_requests` how many requests it speaks of. disparity, relevance: of the providers' mean exposures, between
-    their bounds; attributed_disparity: of the exposure that was used. left_out: requests that count nowhere, by reason.
-    releases: what was replaced between the two windows, as "component=version".
+    useful_by: of how many requests it is known which documents are useful, by what says so; used_by: what says that a
+    document was used, and `used_requests` how many requests it speaks of. disparity, relevance: of the providers' mean
+    exposures, between their bounds; attributed_disparity: of the exposure that was used. left_out: requests that count
+    nowhere, by reason. releases: what was replaced between the two windows, as "component=version".
     """
 
     service: str
@@ -176,47 +184,60 @@ _columns_of: Final = attrgetter(*_COLUMNS)
 
 @dataclass(slots=True)
 class _Window:
-    """The requests of one window: weights and sums."""
+    """The requests of one window: a weight each, and one row of sums for each provider of each request."""
 
     weights: list[float] = field(default_factory=list)
     names: dict[str, int] = field(default_factory=dict)  # of providers, each with its number
-    rows: list[tuple[NDArray[np.intp], _Floats]] = field(default_factory=list)
+    requests: array[int] = field(default_factory=lambda: array("l"))  # of each row
+    providers: array[int] = field(default_factory=lambda: array("l"))
+    sums: list[array[float]] = field(
+        default_factory=lambda: [array("f" if each in _WHOLE else "d") for each in _COLUMNS]
+    )
     left_out: Counter[str] = field(default_factory=Counter)
     useful_by: Counter[str] = field(default_factory=Counter)
     used_requests: int = 0
     propensities: list[float | None] = field(default_factory=list)  # None: the ranking was not drawn
 
+    def __len__(self) -> int:
+        return len(self.weights)
+
     def add(self, weight: float, sums: dict[str, ProviderSums]) -> None:
-        """Keep one request: the numbers of its providers, and their sums, `(providers, columns)`."""
-        numbers = [self.names.setdefault(name, len(self.names)) for name in sums]
+        """Keep one request."""
+        for name, one in sums.items():
+            self.requests.append(len(self.weights))
+            self.providers.append(self.names.setdefault(name, len(self.names)))
+            for column, value in zip(self.sums, _columns_of(one), strict=True):
+                column.append(value)
         self.weights.append(weight)
-        self.rows.append((np.array(numbers), np.array([_columns_of(each) for each in sums.values()])))
 
     def candidates(self) -> dict[str, float]:
         """How many candidates each provider has."""
-        column, found = _COLUMNS.index("candidates"), np.zeros(len(self.names))
-        for numbers, sums in self.rows:
-            found[numbers] += sums[:, column]
+        column = np.array(self.sums[_COLUMNS.index("candidates")])
+        found = np.bincount(np.array(self.providers), weights=column, minlength=len(self.names))
         return dict(zip(self.names, found.tolist(), strict=True))
 
     def table(self, providers: Sequence[str], groups: int | None = None) -> _Floats:
         """`(requests, columns, providers)`, weighed. groups: requests join so many groups, whose sums are the rows."""
-        size = len(self.rows) if groups is None else min(groups, len(self.rows))
-        found = np.zeros((size, len(_COLUMNS), len(providers)))
-        listed = {provider: place for place, provider in enumerate(providers)}
-        places = np.array([listed.get(name, listed.get(OTHERS, 0)) for name in self.names], dtype=np.intp)
-        for number, (weight, (numbers, sums)) in enumerate(zip(self.weights, self.rows, strict=True)):
-            np.add.at(found[number % size].T, places[numbers], weight * sums)
+        size = len(self) if groups is None else min(groups, len(self))
+        requests = np.array(self.requests)
+        cells = requests % size * len(providers) + self._places(providers)
+        weights = np.array(self.weights)[requests]
+        found = np.empty((size, len(_COLUMNS), len(providers)))
+        for column, values in enumerate(self.sums):
+            sums = np.bincount(cells, weights=weights * np.array(values), minlength=size * len(providers))
+            found[:, column] = sums.reshape(size, -1)
         return found
 
     def seen(self, providers: Sequence[str]) -> NDArray[np.intp]:
         """How many requests have a candidate of each provider."""
+        pairs = np.unique(np.array(self.requests) * len(providers) + self._places(providers))
+        return np.asarray(np.bincount(pairs % len(providers), minlength=len(providers)))
+
+    def _places(self, providers: Sequence[str]) -> NDArray[np.intp]:
+        """Where each row's provider stands among these."""
         listed = {provider: place for place, provider in enumerate(providers)}
         places = np.array([listed.get(name, listed.get(OTHERS, 0)) for name in self.names], dtype=np.intp)
-        found = np.zeros(len(providers), dtype=np.intp)
-        for numbers, _ in self.rows:
-            found[np.unique(places[numbers])] += 1
-        return found
+        return np.asarray(places[np.array(self.providers)])
 
 
 def exposure_report(
@@ -227,6 +248,7 @@ def exposure_report(
     until: int,
     by: str = "source",
     segment: str | None = None,
+    useful_by: str = "reference",
     used_by: str = "claims",
     before: tuple[int, int] | None = None,
     alpha: float | None = None,
@@ -239,6 +261,8 @@ def exposure_report(
     Args:
         since, until: the window, in nanoseconds.
         by: what names the provider: `source`, `doc_id` or `modality` of a candidate, else a key of its metadata.
+        useful_by: reference (gold evidence, else the proxy), or utility (what the answer is worth with a document
+            alone, of the requests that were explained so).
         used_by: claims (one that the document supports or contradicts), citations, or shapley (a share above 0 beyond
             its error, of the requests that were explained).
         before: an earlier window to compare with.
@@ -250,11 +274,12 @@ def exposure_report(
     check_seed(seed)
     if alpha is not None:
         check_alpha(alpha)
-    if used_by not in get_args(UsedBy):
-        raise ConfigurationError.of("used_by", used_by, " or ".join(get_args(UsedBy)))
+    for name, value, known in (("used_by", used_by, UsedBy), ("useful_by", useful_by, UsefulBy)):
+        if value not in get_args(known):
+            raise ConfigurationError.of(name, value, " or ".join(get_args(known)))
     if limit < 1:
         raise ConfigurationError.of("limit", limit, "1 or more requests")
-    reader = _Reader(store, service, segment, by, used_by, limit, on_progress)
+    reader = _Reader(store, service, segment, by, useful_by, used_by, limit, on_progress)
     now = reader.window(since, until, alpha)
     earlier = reader.window(*before) if before is not None else None
     providers = _listed([now, earlier] if earlier is not None else [now])
@@ -263,19 +288,19 @@ def exposure_report(
         by=by,
         since=since,
         until=until,
-        requests=len(now.rows),
+        requests=len(now),
         left_out=dict(now.left_out.most_common()),
         useful_by=dict(now.useful_by),
         used_by=used_by,  # type: ignore[arg-type]
         used_requests=now.used_requests,
         seed=seed,
     )
-    if not now.rows:
+    if not len(now):
         return report
     draws = _Draws.of(now, providers, np.random.default_rng(seed))
     found = replace(
         report,
-        providers=_providers(draws, providers),
+        providers=_providers(draws, providers, is_worth=_is_worth(now)),
         disparity=disparity(*_mean_exposures(draws, "exposed")),
         relevance=_relevance(draws),
         attributed_disparity=disparity(*_mean_exposures(draws, "used", "capacity_judged"))
@@ -284,12 +309,12 @@ def exposure_report(
     )
     if alpha is not None:
         found = replace(found, other_alpha=_reweighted(now, providers, alpha))
-    if earlier is None or not earlier.rows:
+    if earlier is None or not len(earlier):
         return replace(found, before_requests=0) if earlier is not None else found
     then = _Draws.of(earlier, providers, np.random.default_rng(seed + 1))
     return replace(
         found,
-        before_requests=len(earlier.rows),
+        before_requests=len(earlier),
         changes=_changes(draws, then, providers),
         releases=tuple(
             f"{each.component}={each.version}"
@@ -300,7 +325,7 @@ def exposure_report(
 
 
 class _Stored(NamedTuple):
-    """A request with what was computed of it; explained: where Shapley values are asked for."""
+    """A request with what was computed of it; explained: where Shapley values or utility are asked for."""
 
     record: RequestRecord
     analysis: Analysis | None
@@ -315,6 +340,7 @@ class _Reader:
     service: str
     segment: str | None
     by: str
+    useful_by: str
     used_by: str
     limit: int
     on_progress: Callable[[int, int], None] | None
@@ -334,7 +360,8 @@ class _Reader:
         for start in range(0, len(ids), _PAGE):
             page = ids[start : start + _PAGE]
             records, analyses = self.store.get_records(page), self.store.get_analyses(page)
-            explained = self.store.get_analyses(page, ATTRIBUTION) if self.used_by == "shapley" else {}
+            asks = self.used_by == "shapley" or self.useful_by == "utility"
+            explained = self.store.get_analyses(page, ATTRIBUTION) if asks else {}
             for request_id in page:
                 if request_id in records:
                     yield _Stored(records[request_id], analyses.get(request_id), explained.get(request_id))
@@ -343,13 +370,16 @@ class _Reader:
         """Count one request, or why it counts nowhere."""
         record, analysis = stored.record, stored.analysis
         candidates = record.candidates
-        useful = useful_documents(analysis, candidates)
+        if self.useful_by == "utility":
+            useful = valued_documents(stored.explained, candidates)
+        else:
+            useful = useful_documents(analysis, candidates)
         used = used_documents(stored.explained if self.used_by == "shapley" else analysis, self.used_by)
         sums = request_exposures(record, candidates, self.by, useful, used)
         if isinstance(sums, str):
             window.left_out[sums] += 1
             return
-        window.useful_by.update([analysis.reference] if analysis is not None and useful is not None else [])
+        window.useful_by.update([useful.by] if useful is not None else [])
         window.used_requests += used is not None
         window.add(weight, sums)
         window.propensities.append(None if alpha is None else _propensity(record, alpha))
@@ -434,7 +464,7 @@ class _Draws:
         flat = np.vstack([np.ones(size), counts]) @ table.reshape(size, -1)
         sums = flat.reshape(-1, *table.shape[1:])
         columns = {column: sums[:, place] for place, column in enumerate(_COLUMNS)}
-        return cls(columns, window.seen(providers), len(window.rows))
+        return cls(columns, window.seen(providers), len(window))
 
     def part(self, column: str, of: str | None = None) -> _Floats:
         """A provider's part of what all providers have in a column."""
@@ -480,11 +510,17 @@ def _p_values(values: _Floats) -> list[float]:
     return found
 
 
-def _providers(draws: _Draws, names: Sequence[str]) -> tuple[ProviderExposure, ...]:
+def _is_worth(window: _Window) -> bool:
+    """Whether worths are known, all by one measure: nats and likenesses have no mean."""
+    return len(window.useful_by) == 1 and not set(window.useful_by) & {"oracle", "proxy"}
+
+
+def _providers(draws: _Draws, names: Sequence[str], *, is_worth: bool) -> tuple[ProviderExposure, ...]:
     excess = draws.excess()
     adjusted = holm(_p_values(excess)) if draws.size >= FEWEST_REQUESTS else [1.0] * len(names)
     columns = {
         "candidates": draws.part("candidates"),
+        "useful": draws.own("useful", "candidates_known"),
         "exposed": draws.part("exposed"),
         "deserved": draws.part("deserved", "exposed_known"),
         "excess": excess,
@@ -501,6 +537,7 @@ def _providers(draws: _Draws, names: Sequence[str]) -> tuple[ProviderExposure, .
                 name,
                 int(draws.requests[place]),
                 **{column: _interval(values[:, place]) for column, values in columns.items()},
+                worth=_interval(draws.own("worth", "candidates_known")[:, place]) if is_worth else Interval(),
                 standing=sign if adjusted[place] < _LEVEL else None,
             )
         )

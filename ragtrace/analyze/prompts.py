@@ -6,13 +6,13 @@ A prompt comes from the record's own template; without one, from RAG-E's: instru
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from ragtrace.attribution import Span
 from ragtrace.attribution.spans import split
 from ragtrace.prompts import escaped, parsed, placeholder, rebuild
-from ragtrace.types import PackedChunk, RequestRecord, RetrieveRun
+from ragtrace.types import PackedChunk, RequestRecord, RetrieveRun, replace as replaced
 
 __all__ = ["INSTRUCTIONS", "SubsetPrompts", "Unexplained", "query_number", "retrieval_queries"]
 
@@ -100,6 +100,14 @@ class SubsetPrompts:
         if self._template is not None:
             return rebuild(self._template, self.chunks, keep=kept, renumber=self._renumbered)
         return self._plain(kept, self.question)
+
+    def of_one(self, chunk_id: str, text: str) -> str:
+        """The prompt with one document alone, also one that was not packed: it stands in the place of the first."""
+        if chunk_id in self.documents:
+            return self.of_documents((chunk_id,))
+        first = self.chunks[0].chunk_id
+        chunks = tuple(replaced(each, text=text) if each.chunk_id == first else each for each in self.chunks)
+        return replace(self, chunks=chunks).of_documents((first,))
 
     def of_words(self, kept: Sequence[bool]) -> str:
         """The prompt with all documents, and with these words of the question alone."""

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from ragtrace.analyze._doubt_model import log_odds_of
 from ragtrace.analyze._expenses import CountTokens, Prices, stage_expenses
-from ragtrace.analyze._exposures import NO_PROVIDER, providers_of
+from ragtrace.analyze._exposures import counted_key, providers_of
 from ragtrace.analyze._stage_states import Case, judge_stages
 from ragtrace.analyze._totals import analysis_deltas
 from ragtrace.analyze._verification import AnswerVerifier, ModelJudgments, Models, judge
@@ -140,8 +140,7 @@ def run(
     summary = WorkSummary()
     services = Services(store, settings.models.judge(settings.models.verified_by()))
     prober = _prober(store, settings.probe or _configured(), settings.probe_budget)
-    provider = "" if settings.provider == NO_PROVIDER else settings.provider
-    settings = replace(settings, prices=_prices(settings), provider=provider)
+    settings = replace(settings, prices=_prices(settings), provider=counted_key(settings.provider))
     while not (stop and stop()):
         room = batch if limit is None else min(batch, limit - summary.done - summary.failed)
         jobs = store.claim(owner, limit=room, lease_seconds=seconds) if room > 0 else []

@@ -75,6 +75,9 @@ def analyze(
     probe_seconds: Annotated[float, option("probe_seconds", min=0.01)] = SETTINGS["probe_seconds"].default,
     explain: Annotated[str | None, option("explain", metavar="FLAG=PARTS,...")] = None,
     explain_rate: Annotated[float, option("explain_rate", min=0.0, max=1.0)] = SETTINGS["explain_rate"].default,
+    explain_utility_rate: Annotated[float, option("explain_utility_rate", min=0.0, max=1.0)] = SETTINGS[
+        "explain_utility_rate"
+    ].default,
     explain_budget: Annotated[int | None, option("explain_budget", min=2)] = None,
     explain_method: Annotated[str, option("explain_method", metavar="METHOD")] = SETTINGS["explain_method"].default,
     explain_settle: Annotated[float, option("explain_settle", min=0.0, max=1.0)] = SETTINGS["explain_settle"].default,
@@ -125,7 +128,9 @@ def analyze(
             provider=provider,
             prices=load(prices=prices).prices,
             thresholds=GradeThresholds(grade_upper, grade_lower),
-            depths=Depths.parse(explain, explain_rate) if explain else Depths.parse(rate=explain_rate),
+            depths=Depths.parse(explain, explain_rate, explain_utility_rate)
+            if explain
+            else Depths.parse(rate=explain_rate, utility_rate=explain_utility_rate),
             probe_budget=ProbeBudget(
                 suspected=probe_share, others=probe_sound, a_minute=probe_rate / workers, seconds=probe_seconds
             ),

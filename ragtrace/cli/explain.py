@@ -321,6 +321,7 @@ _DOING: dict[Part, str] = {
     "generator": "documents: {} prompts scored",
     "query": "words of the question: {} prompts scored",
     "retriever": "retrieval: {} of 2 sides",
+    "utility": "each document alone: {} prompts",
 }
 
 

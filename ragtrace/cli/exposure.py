@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-_KINDS = {"oracle": "gold", "proxy": "the proxy reference"}
+_KINDS = {
+    "oracle": "gold",
+    "proxy": "the proxy reference",
+    "log_probability": "the likelihood of the answer from each document alone",
+    "rouge-l": "the likeness of an answer from each document alone to the reference answer",
+}
 _SOURCES = {
     "claims": "claims of the answer that they support",
     "citations": "citations",
@@ -59,6 +64,15 @@ def report(
             "where a request was explained.",
         ),
     ] = "claims",
+    useful_by: Annotated[
+        str,
+        typer.Option(
+            "--useful-by",
+            metavar="reference|utility",
+            help="What says that a document is useful: gold evidence, else the proxy; or that an answer from it alone "
+            "is worth more than from none, where a worker asked (analyze --explain-utility-rate).",
+        ),
+    ] = "reference",
     before: Annotated[
         str | None,
         typer.Option(
@@ -100,6 +114,7 @@ def report(
             until=window.until,
             by=by,
             segment=segment,
+            useful_by=useful_by,
             used_by=used_by,
             before=(earlier.since, earlier.until) if earlier is not None else None,
             alpha=alpha,
@@ -268,14 +283,17 @@ def _print(report: ExposureReport) -> None:
         out.print("No request of this window can be counted. `ragtrace doctor` says what is recorded.")
         return
     kinds = [f"{_KINDS[kind]} in {count:,} requests" for kind, count in report.useful_by.items()]
-    out.print(f"  useful by {' and '.join(kinds) or 'nothing: no request has a reference'}", highlight=False)
+    out.print(f"  useful by {' and '.join(kinds) or 'nothing: no request says so'}", highlight=False)
     out.print(f"  used by {_SOURCES[report.used_by]}, in {report.used_requests:,} requests\n", highlight=False)
+    has_worth = any(each.worth.value is not None for each in report.providers)
     columns = (
         "provider",
         "in prompts",
         "deserved",
         "difference",
         "",
+        "useful",
+        *(["worth alone"] if has_worth else []),
         "used",
         "contradicted",
         "used and contradicted",
@@ -290,6 +308,8 @@ def _print(report: ExposureReport) -> None:
                 _percent(each.deserved.value),
                 _points(each.excess),
                 each.standing or "",
+                _percent(each.useful.value),
+                *([_number(each.worth)] if has_worth else []),
                 _percent(each.used.value),
                 _percent(each.contradicted.value),
                 _percent(each.misused.value),
@@ -371,6 +391,12 @@ def _share(interval: Interval) -> str:
     if interval.value is None or interval.low is None or interval.high is None:
         return "–"
     return f"{100 * interval.value:.1f}% [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
+
+
+def _number(interval: Interval) -> str:
+    if interval.value is None or interval.low is None or interval.high is None:
+        return "–"
+    return f"{interval.value:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
 
 
 def _points(interval: Interval) -> str:

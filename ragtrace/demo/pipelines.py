@@ -106,7 +106,7 @@ def _plain(name: str, question: Question) -> dict[str, Any]:
         "question": question.text,
         "segment": question.query_class,
         "gold": question.chunk_ids,
-        "answer": " ".join(question.evidence.values()),
+        "answer": question.answer,
         "facets": question.facets,
     }
 

@@ -326,6 +326,7 @@ _GOLD_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "chunk_ids": ("chunk_ids", "chunks", "evidence", "gold", "relevant", "doc_ids", "context_ids"),
     "query_class": ("query_class", "segment", "category"),
     "facets": ("facets", "required_facets"),
+    "answer": ("answer", "reference", "reference_answer", "expected_output", "ground_truth"),
 }
 """What is read of a row, and under which names it is looked for."""
 
@@ -361,8 +362,14 @@ def _gold(where: str, given: Mapping[str, Any], service: str, row: Mapping[str, 
     if not chunk_ids and not facets:
         remedy = f"name their columns (--column chunk_ids=NAME); it has {columns_of(row)}"
         raise RecordError(f"{where} has neither chunk ids nor facets; {remedy}")
-    query_class = identifier(given["query_class"])
-    return Gold(service=service, question=question, chunk_ids=chunk_ids, query_class=query_class, facets=facets)
+    return Gold(
+        service=service,
+        question=question,
+        chunk_ids=chunk_ids,
+        query_class=identifier(given["query_class"]),
+        facets=facets,
+        answer=given["answer"] if isinstance(given["answer"], str) else "",
+    )
 
 
 def _ids(where: str, value: Any) -> Iterator[str]:

@@ -61,6 +61,8 @@ __all__ = [
     "PROVIDER_EXPOSURE",
     "PROVIDER_MISUSED",
     "PROVIDER_REQUESTS",
+    "PROVIDER_USEFUL",
+    "PROVIDER_VALUED",
     "QUERY_COVERAGE",
     "QUEUE_JOBS",
     "QUEUE_OLDEST",
@@ -132,6 +134,7 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "source": (),
     "provider": (),
     "used_by": ("claims", "citations"),
+    "useful_by": ("log_probability", "rouge_l"),
     "model": (),
     "direction": ("input", "output"),
     "counted": ("reported", "tokenizer", "estimate"),
@@ -778,6 +781,30 @@ PROVIDER_MISUSED: Final = Instrument(
     stage="generation",
 )
 
+PROVIDER_VALUED: Final = Instrument(
+    id="provider_valued",
+    name="ragtrace_provider_valued_total",
+    kind="counter",
+    unit="{document}",
+    brief="Candidates of the provider of which it was asked what the answer is worth with this document alone.",
+    owner="retrieval-indexing",
+    attributes=("service", "provider", "useful_by"),
+    source="Kim and Diaz, \"Towards Fair RAG\", section 3.1",
+    stage="retrieval",
+)
+
+PROVIDER_USEFUL: Final = Instrument(
+    id="provider_useful",
+    name="ragtrace_provider_useful_total",
+    kind="counter",
+    unit="{document}",
+    brief="Of these candidates, those from which alone the answer is worth more than from no document.",
+    owner="retrieval-indexing",
+    attributes=("service", "provider", "useful_by"),
+    source="Kim and Diaz, \"Towards Fair RAG\", section 3.1: item utility",
+    stage="retrieval",
+)
+
 OUTCOMES: Final = Instrument(
     id="outcomes",
     name="ragtrace_outcomes_total",
@@ -1361,6 +1388,8 @@ INSTRUMENTS: Final[dict[str, Instrument]] = {
     "provider_deserved_exposure": PROVIDER_DESERVED_EXPOSURE,
     "provider_attributed_exposure": PROVIDER_ATTRIBUTED_EXPOSURE,
     "provider_misused": PROVIDER_MISUSED,
+    "provider_valued": PROVIDER_VALUED,
+    "provider_useful": PROVIDER_USEFUL,
     "outcomes": OUTCOMES,
     "corrected_rate": CORRECTED_RATE,
     "corrected_rate_timestamp": CORRECTED_RATE_TIMESTAMP,

@@ -228,8 +228,10 @@ def _count(course: _Course, drawn: random.Random, known: dict[str, str], scores:
     for provider in _VALUES["provider"]:
         places = {"provider_exposure": drawn.choice((1, 2, 2, 3)), "provider_deserved_exposure": 1.8}
         used = {"provider_attributed_exposure": drawn.choice((0, 1)), "provider_misused": float(drawn.random() < 0.1)}
-        for name, number in {"provider_requests": 1.0, **places, **used}.items():
-            _add(course, counted[name], number, {**known, "provider": provider, "used_by": "claims"})
+        alone = {"provider_valued": 4.0, "provider_useful": 1.5}
+        labels = {**known, "provider": provider, "used_by": "claims", "useful_by": "log_probability"}
+        for name, number in {"provider_requests": 1.0, **places, **used, **alone}.items():
+            _add(course, counted[name], number, labels)
     for kind, resource, seconds in (
         ("coverage", "cpu", 0.02),
         ("attribution", "gpu", 0.3),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ragtrace.analyze import worker
+from ragtrace.analyze._exposures import counted_key
 from ragtrace.analyze.explainer import Depths
 from ragtrace.analyze.worker import OnResult, WorkerSettings, WorkSummary
 from ragtrace.engines.judge_budget import Budget
@@ -141,6 +142,7 @@ def _explainer(work: Work) -> Explainer | None:
         generator=load_generator(work.generator) if work.generator else None,
         retriever=load_retriever(work.retriever) if work.retriever else None,
         depths=Depths.parse() if work.settings.depths is None else work.settings.depths,
+        provider=counted_key(work.settings.provider),
         **work.explaining,
     )
 

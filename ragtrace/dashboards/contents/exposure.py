@@ -13,6 +13,8 @@ from ragtrace.registry.instruments import (
     PROVIDER_EXPOSURE,
     PROVIDER_MISUSED,
     PROVIDER_REQUESTS,
+    PROVIDER_USEFUL,
+    PROVIDER_VALUED,
 )
 
 __all__ = ["EXPOSURE"]
@@ -33,7 +35,7 @@ def _over_range(instrument: Instrument, **labels: str) -> str:
     return share(own, gained(instrument, "service", **labels), "service")
 
 
-def _over_time(title: str, description: str, target: Target, minimum: float | None = 0) -> Panel:
+def _over_time(title: str, description: str, target: Target, minimum: float | None = 0, empty: str = _FILLS) -> Panel:
     return Panel(
         title=title,
         kind="timeseries",
@@ -43,7 +45,7 @@ def _over_time(title: str, description: str, target: Target, minimum: float | No
         width=12,
         minimum=minimum,
         least_step=FEW_SAMPLES,
-        empty=_FILLS,
+        empty=empty,
     )
 
 
@@ -112,6 +114,24 @@ EXPOSURE: Final = Dashboard(
                         ),
                         "{{provider}} ({{used_by}})",
                     ),
+                ),
+            ),
+        ),
+        PanelSection(
+            "What would answers be worth with one document alone?",
+            (
+                _over_time(
+                    "Useful candidates",
+                    f"{PROVIDER_USEFUL.brief} As a share of the provider's candidates that were looked at, in prompts "
+                    "or not: where it is high and the part of the places is small, answers miss something.",
+                    Target(
+                        share(
+                            rate(PROVIDER_USEFUL, "service", "provider", "useful_by"),
+                            rate(PROVIDER_VALUED, "service", "provider", "useful_by"),
+                        ),
+                        "{{provider}} ({{useful_by}})",
+                    ),
+                    empty="It fills when `ragtrace analyze --generator MODEL --explain-utility-rate SHARE` runs.",
                 ),
             ),
         ),

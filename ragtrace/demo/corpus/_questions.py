@@ -46,6 +46,11 @@ class Question:
         """The oracle evidence."""
         return tuple(self.evidence)
 
+    @property
+    def answer(self) -> str:
+        """The sentences that answer."""
+        return " ".join(self.evidence.values())
+
     def gold(self, service: str) -> Gold:
         """The question as an entry of the store's gold set."""
         facets = tuple(self.facets)
@@ -55,6 +60,7 @@ class Question:
             chunk_ids=self.chunk_ids,
             query_class=self.query_class,
             facets=facets,
+            answer=self.answer,
         )
 
 

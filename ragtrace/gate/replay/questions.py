@@ -55,7 +55,12 @@ class Question:
     def as_gold(self, service: str) -> Gold:
         """The question as an entry of the store's gold set."""
         return Gold(
-            service=service, question=self.text, chunk_ids=self.gold, query_class=self.segment, facets=self.facets
+            service=service,
+            question=self.text,
+            chunk_ids=self.gold,
+            query_class=self.segment,
+            facets=self.facets,
+            answer=self.answer,
         )
 
 
