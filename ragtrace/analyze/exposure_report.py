@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import erfc, sqrt
 from operator import attrgetter
@@ -59,6 +59,7 @@ __all__ = [
     "ProviderExposure",
     "UsedBy",
     "UsefulBy",
+    "compared_exposures",
     "exposure_report",
 ]
 
@@ -324,6 +325,33 @@ def exposure_report(
     )
 
 
+def compared_exposures(
+    before: tuple[Store, Mapping[str, float]],
+    after: tuple[Store, Mapping[str, float]],
+    *,
+    by: str = "source",
+    seed: int = 0,
+) -> tuple[tuple[ProviderExposure, ...], tuple[ProviderExposure, ...], tuple[Change, ...]]:
+    """Exposure by provider in two sets of requests, and what changed; empty where a set holds none that counts.
+
+    before, after: a store, and the weight of each of its requests by id. The other arguments: as `exposure_report`.
+    Raises: StoreError.
+    """
+    windows = [
+        _Reader(store, "", None, by, "reference", "claims", 1, None).requests(weights)
+        for store, weights in (before, after)
+    ]
+    if not all(map(len, windows)):
+        return (), (), ()
+    names = _listed(windows)
+    then, now = (_Draws.of(one, names, np.random.default_rng(seed + at)) for at, one in enumerate(windows))
+    return (
+        _providers(then, names, is_worth=False),
+        _providers(now, names, is_worth=False),
+        _changes(now, then, names),
+    )
+
+
 class _Stored(NamedTuple):
     """A request with what was computed of it; explained: where Shapley values or utility are asked for."""
 
@@ -348,7 +376,10 @@ class _Reader:
     def window(self, since: int, until: int, alpha: float | None = None) -> _Window:
         """The analyzed requests of [since, until). alpha: weigh rankings that were drawn by its chance under it."""
         rows, _ = self.store.sample(self.service, self.segment, since, until, (), self.limit)
-        weights = {row.request_id: sampling_weight(row.head_probability) for row in rows}
+        return self.requests({row.request_id: sampling_weight(row.head_probability) for row in rows}, alpha)
+
+    def requests(self, weights: Mapping[str, float], alpha: float | None = None) -> _Window:
+        """These requests, by id, each with its weight."""
         found = _Window()
         for done, stored in enumerate(self._stored(list(weights)), 1):
             self._add(found, stored, weights[stored.record.request_id], alpha)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.errors import ConfigurationError, InputError
+from ragtrace.gate._providers import with_providers
 from ragtrace.gate.reports.content import MOST_LEFT_OUT, share_left_out
 from ragtrace.gate.reports.sentences import headline, next_steps
 from ragtrace.gate.runs import compare, load_sides, with_texts_and_labels
@@ -58,7 +59,8 @@ def judge_live(
     )
     selections = [parse("--baseline", beside), parse("--candidate", canary)]
     before, after = load_sides(selections, policy, store, service).populations
-    return with_texts_and_labels(compare_live(before, after, policy, service=service), store)
+    report = compare_live(before, after, policy, service=service)
+    return with_texts_and_labels(with_providers(report, selections, (before, after), store), store)
 
 
 def compare_live(

@@ -16,6 +16,7 @@ from ragtrace.gate._blind_spots import blind_spots
 from ragtrace.gate._breaks import find_breaks, find_changes, stage_shares, version_changes
 from ragtrace.gate._judgment import decide, first_broken, judge, questions, small_segments
 from ragtrace.gate._population import METRICS, Sides, compared, load
+from ragtrace.gate._providers import with_providers
 from ragtrace.gate._sizes import announcement
 from ragtrace.gate.policy import check_policy, read_policy
 from ragtrace.gate.question_pairs import with_questions
@@ -117,7 +118,8 @@ def _compared(
     loaded = load_sides(sides, policy, store, service)
     before, after = loaded.populations
     controlled = all(side.is_controlled for side in sides)
-    return compare(before, after, policy, service=loaded.service, same_questions=controlled)
+    report = compare(before, after, policy, service=loaded.service, same_questions=controlled)
+    return with_providers(report, sides, (before, after), store)
 
 
 def with_texts_and_labels(report: GateReport, store: str | None) -> GateReport:

@@ -42,6 +42,7 @@ __all__ = [
     "Policy",
     "Population",
     "PromptChange",
+    "ProviderShift",
     "QuestionPair",
     "Rule",
     "SegmentMix",
@@ -423,6 +424,18 @@ class LabeledChange(_Strict, frozen=True, kw_only=True):
     high: float
 
 
+class ProviderShift(_Strict, frozen=True, kw_only=True):
+    """One provider on both sides (baseline, candidate): its share of the places in prompts, of these places what its
+    useful documents deserve, and its share of all documents that answers use; None: not known. starved: it surely lost
+    places that its documents deserve."""
+
+    provider: str
+    exposed: tuple[float | None, float | None]
+    deserved: tuple[float | None, float | None]
+    attributed: tuple[float | None, float | None]
+    starved: bool = False
+
+
 class AnchorResult(_Strict, frozen=True, kw_only=True):
     """The candidate held against a fixed anchor by the same policy. decision: what it would be with the anchor for a
     baseline; blocks: whether a loss since the anchor blocks. worse: the cells that failed, floors left out."""
@@ -446,7 +459,8 @@ class GateReport(_Strict, frozen=True, kw_only=True):
     not pass. questions: the same with their texts, read when the report is made or shown; the store keeps a report
     without them. anchor: what was lost since a fixed anchor, where one was given. mix: of live traffic, by which its
     segments were standardized. labels: of people, that took the place of verdicts. by_labels: rates corrected by
-    people's labels, where both sides' versions have them; they decide nothing.
+    people's labels, where both sides' versions have them; they decide nothing. providers: whose documents stand in
+    prompts on both sides, by the key `providers_by`; they decide nothing.
     """
 
     decision: Decision
@@ -473,6 +487,8 @@ class GateReport(_Strict, frozen=True, kw_only=True):
     mix: tuple[SegmentMix, ...] = ()
     labels: LabelUse | None = None
     by_labels: tuple[LabeledChange, ...] = ()
+    providers: tuple[ProviderShift, ...] = ()
+    providers_by: str = ""
     changes: tuple[CellChanges, ...] = ()
     questions: tuple[QuestionPair, ...] = ()
     schema_version: int = 1

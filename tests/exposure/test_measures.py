@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
@@ -57,6 +57,43 @@ def test_against_all_rankings(n: int, k: int, alpha: float) -> None:
     assert relevance(found, target).value == pytest.approx(sum(map(lambda a, b: a * b, shown, target)), abs=1e-9)
 
 
+@pytest.mark.parametrize(("n", "k"), [(n, k) for n in range(1, 7) for k in (1, max(1, n // 2), n)])
+def test_groups_and_utility_against_all_rankings(n: int, k: int) -> None:
+    """Of three providers: exposure, what is used and deserved, their disparity and relevance; and expected utility,
+    which counts each ranking by its chance."""
+    rankings, chances = stochastic(n, 1.5)
+    groups = ["abc"[item % 3] for item in range(n)]
+    used = [[(item * 7 + ranking[0]) % 2 == 0 for item in ranking] for ranking in rankings]
+    shown, taken, worth = dict.fromkeys(groups, 0.0), dict.fromkeys(groups, 0.0), 0.0
+    for ranking, chance, uses in zip(rankings, chances, used, strict=True):
+        for place, item in enumerate(ranking[:k]):
+            shown[groups[item]] += chance
+            taken[groups[item]] += chance * uses[place]
+        worth += chance * (1 + ranking[0]) / n
+    sizes = [groups.count(group) for group in shown]
+    by_group = group_sums(exposure(rankings, n, k, chances), groups)
+    by_use = group_sums(attributed_exposure(rankings, used, n, k, chances), groups)
+    assert by_group == pytest.approx(shown, abs=1e-9)
+    assert by_use == pytest.approx(taken, abs=1e-9)
+    targets = group_sums(target_exposure([item % 2 == 0 for item in range(n)], k), groups)
+    for sums in (by_group, by_use):
+        value = disparity(list(sums.values()), sizes).value
+        assert value == pytest.approx(sum(each * each for each in sums.values()), abs=1e-9)
+    found = relevance(list(by_group.values()), list(targets.values()), sizes)
+    assert found.value == pytest.approx(sum(shown[each] * targets[each] for each in shown), abs=1e-9)
+    fills = [[sum(groups[item] == group for item in chosen) for group in shown] for chosen in combinations(range(n), k)]
+    values = [sum(a * b for a, b in zip(each, targets.values(), strict=True)) for each in fills]
+    assert (found.least, found.most) == pytest.approx((min(values), max(values)), abs=1e-9)
+    assert disparity(list(by_group.values()), sizes).most == pytest.approx(
+        max(sum(count * count for count in each) for each in fills), abs=1e-9
+    )
+    draws = np.random.default_rng(n).choice(len(rankings), p=np.array(chances) / sum(chances), size=500)
+    utilities = [(1 + rankings[draw][0]) / n for draw in draws]
+    eu = expected_utility(utilities, best=1.0)
+    assert eu.normalized == pytest.approx(sum(utilities) / 500, abs=1e-9)
+    assert abs(eu.value - worth) <= 4 * np.std(utilities) / 500**0.5 + 1e-9
+
+
 @pytest.mark.parametrize(
     ("n", "m", "k"), [(n, m, k) for n in range(1, 7) for m in range(n + 1) for k in range(1, n + 1)]
 )
@@ -67,7 +104,7 @@ def test_the_target_is_the_mean_of_the_best_rankings(n: int, m: int, k: int) -> 
     assert target_exposure(useful, k) == pytest.approx(exposure(best, n, k), abs=1e-9)
 
 
-@pytest.mark.parametrize(("n", "m", "k"), [(6, 2, 3), (6, 3, 3), (6, 5, 3), (5, 1, 4)])
+@pytest.mark.parametrize(("n", "m", "k"), [(n, m, k) for n in range(2, 7) for m in range(1, n) for k in range(1, n)])
 def test_bounds_are_attained_by_rankings(n: int, m: int, k: int) -> None:
     """k/n each is the evenest, one ranking the least even; the useful first is the best, last the worst."""
     every, one = list(permutations(range(n))), [tuple(range(n))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -79,6 +79,20 @@ def test_a_large_alpha_is_the_order_of_the_scores_with_ties_by_chance(alpha: flo
     assert np.exp(log_probability([0, 2, 1, 3, 4], SCORES, alpha)) == pytest.approx(0.5)
     assert log_probability([2, 0, 1, 3, 4], SCORES, alpha) < -1e100
     assert inclusion_probabilities(SCORES, alpha, 3) == pytest.approx([1, 0.5, 1, 0.5, 0])
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=5), st.integers(1, 5))
+@settings(max_examples=40)
+def test_an_infinite_alpha_shares_places_among_ties(values: list[int], k: int) -> None:
+    """Exactly: every order of the scores is as likely as another that breaks ties otherwise; all else is impossible."""
+    sorted_ones = [
+        each for each in permutations(range(len(values))) if all(values[a] >= values[b] for a, b in pairwise(each))
+    ]
+    expected = [sum(item in each[:k] for each in sorted_ones) / len(sorted_ones) for item in range(len(values))]
+    assert inclusion_probabilities(values, np.inf, k) == pytest.approx(expected, abs=1e-9)
+    chances = np.exp([log_probability(each, values, np.inf) for each in permutations(range(len(values)))])
+    assert sorted(chances.tolist())[-len(sorted_ones) :] == pytest.approx([1 / len(sorted_ones)] * len(sorted_ones))
+    assert chances.sum() == pytest.approx(1, abs=1e-9)
 
 
 def test_equal_scores_are_uniform_at_any_alpha() -> None:

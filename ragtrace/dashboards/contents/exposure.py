@@ -35,14 +35,16 @@ def _over_range(instrument: Instrument, **labels: str) -> str:
     return share(own, gained(instrument, "service", **labels), "service")
 
 
-def _over_time(title: str, description: str, target: Target, minimum: float | None = 0, empty: str = _FILLS) -> Panel:
+def _over_time(
+    title: str, description: str, target: Target, minimum: float | None = 0, width: int = 12, empty: str = _FILLS
+) -> Panel:
     return Panel(
         title=title,
         kind="timeseries",
         description=description,
         unit="percentunit",
         targets=(target,),
-        width=12,
+        width=width,
         minimum=minimum,
         least_step=FEW_SAMPLES,
         empty=empty,
@@ -131,6 +133,7 @@ EXPOSURE: Final = Dashboard(
                         ),
                         "{{provider}} ({{useful_by}})",
                     ),
+                    width=24,
                     empty="It fills when `ragtrace analyze --generator MODEL --explain-utility-rate SHARE` runs.",
                 ),
             ),

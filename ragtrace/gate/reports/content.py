@@ -11,12 +11,13 @@ from typing import Final, Literal, TypeAlias
 
 from ragtrace.gate._judgment import FEWEST, is_doubt
 from ragtrace.gate._population import METRICS, is_hint, is_state
-from ragtrace.gate.types import Break, Cell, GateReport, Kind, Policy, VersionChange
+from ragtrace.gate.types import Break, Cell, GateReport, Kind, Policy, ProviderShift, VersionChange
 from ragtrace.registry.instruments import STAGES
 from ragtrace.triage.rendering import plain
 
 __all__ = [
     "MOST_LEFT_OUT",
+    "PROVIDERS",
     "RESULTS",
     "Result",
     "Section",
@@ -38,6 +39,7 @@ __all__ = [
     "of_place",
     "place",
     "probability",
+    "provider_rows",
     "result",
     "sections",
     "share_left_out",
@@ -65,6 +67,9 @@ _FAILED: Final = 16
 _OPEN: Final = 3
 MOST_LEFT_OUT: Final = 0.1
 """The share of the baseline's live traffic that may go without comparison in a candidate that passes."""
+
+
+PROVIDERS: Final = "Whose documents stand in prompts: baseline → candidate (decides nothing)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +342,20 @@ def bounds(cell: Cell) -> str:
     low, high = cell.low or 0.0, cell.high or 0.0
     ends = (low, high) if (cell.difference or 0.0) >= 0 else (-high, -low)
     return " to ".join(_end(cell.kind, end) for end in ends) + (_unit(cell) if cell.kind == "quantity" else "")
+
+
+def provider_rows(report: GateReport) -> list[tuple[str, ...]]:
+    """Exposure by provider as a table, its head first; empty where none is known."""
+    if not report.providers:
+        return []
+    head = (report.providers_by, "in prompts", "deserved", "of all used", "")
+    return [head, *(_provider_row(each) for each in report.providers)]
+
+
+def _provider_row(shift: ProviderShift) -> tuple[str, ...]:
+    parts = (shift.exposed, shift.deserved, shift.attributed)
+    sides = (" → ".join("-" if each is None else f"{each * 100:.1f} %" for each in part) for part in parts)
+    return label(shift.provider), *sides, "starved" if shift.starved else ""
 
 
 def verb(difference: float) -> str:

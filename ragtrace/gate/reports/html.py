@@ -55,6 +55,7 @@ def report_body(report: GateReport) -> Html:
         _advice(report),
         _matrix(stages, report),
         _mix(report),
+        _providers(report),
         *(_stage(section, report, questions.get(section.name, ())) for section in stages),
         _computed(report),
     )
@@ -132,6 +133,21 @@ def _mix(report: GateReport) -> Html:
     ]
     table = tag("table", tag("caption", "Segments by share"), tag("thead", head), tag("tbody", *rows), class_="mix")
     summary = tag("summary", tag("b", "Segments in the baseline's proportions"))
+    return tag("details", summary, tag("div", table, class_="scroll"))
+
+
+def _providers(report: GateReport) -> Html:
+    """Whose documents stand in prompts on both sides."""
+    rows = content.provider_rows(report)
+    if not rows:
+        return Html("")
+    head = tag("tr", *(tag("th", name, scope="col", class_="num" if at else None) for at, name in enumerate(rows[0])))
+    body = [
+        tag("tr", tag("th", row[0], scope="row", dir="auto"), *(tag("td", cell, class_="num") for cell in row[1:]))
+        for row in rows[1:]
+    ]
+    table = tag("table", tag("caption", "Providers"), tag("thead", head), tag("tbody", *body), class_="mix")
+    summary = tag("summary", tag("b", content.PROVIDERS))
     return tag("details", summary, tag("div", table, class_="scroll"))
 
 

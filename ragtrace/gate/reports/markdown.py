@@ -58,6 +58,8 @@ def _lines(report: GateReport) -> Iterator[str]:
         yield from ("", f"## Questions that got worse: {stage}", *as_markdown(questions[:_QUESTIONS]))
     if labeled := labeled_changes(report):
         yield from ("", f"## {LABELED}", "", *(f"- {escaped(line)}" for line in labeled))
+    if rows := content.provider_rows(report):
+        yield from ("", f"## {content.PROVIDERS}", "", *table(rows[0], rows[1:]))
     yield from ("", "## Metrics", "", *_metrics(stages, report))
 
 

@@ -56,6 +56,11 @@ def render_report(report: GateReport, *, every: bool = False, store: str | None 
     for stage, questions in stage_questions(report).items():
         parts += [Text(), Text(f"questions that got worse: {stage}", style="bold")]
         parts += as_text(questions if every else questions[:_QUESTIONS])
+    if rows := content.provider_rows(report):
+        table = plain_table(*rows[0])
+        for row in rows[1:]:
+            table.add_row(*map(Text, row))
+        parts += [Text(), Text(content.PROVIDERS, style="bold"), table]
     ends = ((LABELED, labeled_changes(report)), ("Mind", remarks(report)), ("Next", next_steps(report)))
     for title, lines in ends:
         if lines:
