@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from bench.datasets import DATA, READERS
 from ragtrace.analyze._totals import analysis_deltas
@@ -39,8 +41,19 @@ from ragtrace.types import (
 _START: Final = 1_700_000_000_000_000_000
 
 
+_HEADINGS: Final = re.compile(r"\b(BACKGROUND|OBJECTIVE|METHODS|RESULTS|CONCLUSIONS?)\b")
+
+
+def provider_of(name: str, text: str) -> str:
+    """Who provides a passage: in SciFact, whose files name neither authors nor years, whether its journal wants
+    abstracts in parts; else the passage's first line, an article or a collection."""
+    if name == "scifact":
+        return "abstract in parts" if _HEADINGS.search(text) else "abstract in one"
+    return text.partition("\n")[0]
+
+
 def public(folder: Path, limit: int, samples: int, out: Path | None) -> None:
-    """The experiment on each data set, useful by gold and by utility."""
+    """The experiment on each data set: by item, useful by gold and by utility; and by provider."""
     for name, read in READERS.items():
         try:
             data = read(folder)
@@ -55,19 +68,28 @@ def public(folder: Path, limit: int, samples: int, out: Path | None) -> None:
             )
             for each in cases
         ]
-        for useful in ("gold", "utility"):
+        providers = {chunk_id: provider_of(name, text) for chunk_id, text in data.passages.items()}
+        kinds: tuple[tuple[Literal["gold", "utility"], str], ...] = (
+            ("gold", "item"), ("utility", "item"), ("gold", "source"),
+        )  # fmt: skip
+        for useful, by in kinds:
             began = time.process_time()
-            settings = ExperimentSettings(samples=samples, useful=useful)
-            report = run_experiment(questions, index.find, partial(_quote, index), settings)
+            settings = ExperimentSettings(samples=samples, useful=useful, by=by)
+            report = run_experiment(questions, partial(_find, index, providers), partial(_quote, index), settings)
             seconds = time.process_time() - began
             asked = f"{report.questions} questions, {report.answered:,} answers"
-            print(f"{name}, useful by {useful}: {asked}, {seconds:.0f} s of processor")
+            print(f"{name}, by {by}, useful by {useful}: {asked}, {seconds:.0f} s of processor")
             for each in report.alphas:
                 print(f"  alpha {alpha_text(each.alpha):>2}  " + "  ".join(mean_text(each.means[one]) for one in NAMES))
             for finding in report.findings:
                 print(f"  {HELD[finding.holds]}: {finding.claim} ({finding.figure})")
             if out is not None:
-                (out / f"{name}-{useful}.html").write_text(experiment_page(report), encoding="utf-8")
+                (out / f"{name}-{by}-{useful}.html").write_text(experiment_page(report), encoding="utf-8")
+
+
+def _find(index: WordIndex, providers: Mapping[str, str], question: str) -> list[Passage]:
+    """The passages with their providers."""
+    return [replace(each, source=providers[each.chunk_id]) for each in index.find(question)]
 
 
 def _quote(index: WordIndex, question: str, found: Sequence[Passage]) -> str:

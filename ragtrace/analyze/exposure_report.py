@@ -8,44 +8,34 @@ Source: Kim and Diaz, "Towards Fair RAG", section 3, with the requests of a wind
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import erfc, sqrt
-from operator import attrgetter
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtrace.analyze._exposure_window import COLUMNS, OTHERS, ExposureWindow, WindowReader
 from ragtrace.analyze._exposures import (
     NO_PROVIDER,
     UNNAMED,
-    ProviderSums,
     UsedBy,
     UsefulBy,
-    request_exposures,
-    used_documents,
-    useful_documents,
-    valued_documents,
 )
-from ragtrace.bounds import sampling_weight
 from ragtrace.errors import ConfigurationError
 from ragtrace.exposure import (
     Measure,
     Reweighted,
     check_alpha,
     disparity,
-    log_probability,
-    propensity_weight,
     relevance,
     reweighted_mean,
 )
 from ragtrace.multiplicity import holm
 from ragtrace.numeric import check_seed
-from ragtrace.store import ATTRIBUTION, Store
-from ragtrace.types import Analysis, RequestRecord
+from ragtrace.store import Release, Store
 
 __all__ = [
     "FEWEST_REQUESTS",
@@ -61,10 +51,9 @@ __all__ = [
     "UsefulBy",
     "compared_exposures",
     "exposure_report",
+    "replacements",
 ]
 
-OTHERS: Final = "(others)"
-"""The providers that are not listed by name, joined."""
 FEWEST_REQUESTS: Final = 50
 """Below so many requests no provider is called above or below what it deserves."""
 
@@ -75,11 +64,8 @@ _NOT_DRAWN: Final = (
     "no request of the window says that its ranking was drawn at random, for as many places as its prompt holds and "
     "from the scores that are recorded"
 )
-_ROUNDED: Final = 1e-3  # of a log-probability that a host wrote down
-_WHOLE: Final = frozenset(each for each in ProviderSums.__dataclass_fields__ if each not in ("deserved", "worth"))
 _SAME: Final = 1e-12  # shares that differ by rounding alone
 _GROUPS: Final = 4_000  # that are resampled at most
-_PAGE: Final = 50  # records at a time: they come with their texts
 
 _Floats = NDArray[np.float64]
 
@@ -179,68 +165,6 @@ class ExposureReport:
     other_alpha: OtherAlpha | None = None
 
 
-_COLUMNS: Final = tuple(ProviderSums.__dataclass_fields__)
-_columns_of: Final = attrgetter(*_COLUMNS)
-
-
-@dataclass(slots=True)
-class _Window:
-    """The requests of one window: a weight each, and one row of sums for each provider of each request."""
-
-    weights: list[float] = field(default_factory=list)
-    names: dict[str, int] = field(default_factory=dict)  # of providers, each with its number
-    requests: array[int] = field(default_factory=lambda: array("l"))  # of each row
-    providers: array[int] = field(default_factory=lambda: array("l"))
-    sums: list[array[float]] = field(
-        default_factory=lambda: [array("f" if each in _WHOLE else "d") for each in _COLUMNS]
-    )
-    left_out: Counter[str] = field(default_factory=Counter)
-    useful_by: Counter[str] = field(default_factory=Counter)
-    used_requests: int = 0
-    propensities: list[float | None] = field(default_factory=list)  # None: the ranking was not drawn
-
-    def __len__(self) -> int:
-        return len(self.weights)
-
-    def add(self, weight: float, sums: dict[str, ProviderSums]) -> None:
-        """Keep one request."""
-        for name, one in sums.items():
-            self.requests.append(len(self.weights))
-            self.providers.append(self.names.setdefault(name, len(self.names)))
-            for column, value in zip(self.sums, _columns_of(one), strict=True):
-                column.append(value)
-        self.weights.append(weight)
-
-    def candidates(self) -> dict[str, float]:
-        """How many candidates each provider has."""
-        column = np.array(self.sums[_COLUMNS.index("candidates")])
-        found = np.bincount(np.array(self.providers), weights=column, minlength=len(self.names))
-        return dict(zip(self.names, found.tolist(), strict=True))
-
-    def table(self, providers: Sequence[str], groups: int | None = None) -> _Floats:
-        """`(requests, columns, providers)`, weighed. groups: requests join so many groups, whose sums are the rows."""
-        size = len(self) if groups is None else min(groups, len(self))
-        requests = np.array(self.requests)
-        cells = requests % size * len(providers) + self._places(providers)
-        weights = np.array(self.weights)[requests]
-        found = np.empty((size, len(_COLUMNS), len(providers)))
-        for column, values in enumerate(self.sums):
-            sums = np.bincount(cells, weights=weights * np.array(values), minlength=size * len(providers))
-            found[:, column] = sums.reshape(size, -1)
-        return found
-
-    def seen(self, providers: Sequence[str]) -> NDArray[np.intp]:
-        """How many requests have a candidate of each provider."""
-        pairs = np.unique(np.array(self.requests) * len(providers) + self._places(providers))
-        return np.asarray(np.bincount(pairs % len(providers), minlength=len(providers)))
-
-    def _places(self, providers: Sequence[str]) -> NDArray[np.intp]:
-        """Where each row's provider stands among these."""
-        listed = {provider: place for place, provider in enumerate(providers)}
-        places = np.array([listed.get(name, listed.get(OTHERS, 0)) for name in self.names], dtype=np.intp)
-        return np.asarray(places[np.array(self.providers)])
-
-
 def exposure_report(
     store: Store,
     service: str,
@@ -280,7 +204,7 @@ def exposure_report(
             raise ConfigurationError.of(name, value, " or ".join(get_args(known)))
     if limit < 1:
         raise ConfigurationError.of("limit", limit, "1 or more requests")
-    reader = _Reader(store, service, segment, by, useful_by, used_by, limit, on_progress)
+    reader = WindowReader(store, service, segment, by, useful_by, used_by, limit, on_progress)
     now = reader.window(since, until, alpha)
     earlier = reader.window(*before) if before is not None else None
     providers = _listed([now, earlier] if earlier is not None else [now])
@@ -319,10 +243,18 @@ def exposure_report(
         changes=_changes(draws, then, providers),
         releases=tuple(
             f"{each.component}={each.version}"
-            for each in store.releases(service)
-            if before is not None and before[0] < each.at < until
+            for each in (replacements(store, service, before[0], until) if before is not None else ())
         ),
     )
+
+
+def replacements(store: Store, service: str, since: int, until: int) -> list[Release]:
+    """The releases of a time, in nanoseconds; the first known version of a component replaced nothing."""
+    known = store.releases(service)
+    first: dict[str, int] = {}
+    for each in known:
+        first[each.component] = min(each.at, first.get(each.component, each.at))
+    return [each for each in known if max(since, first[each.component]) < each.at < until]
 
 
 def compared_exposures(
@@ -338,7 +270,7 @@ def compared_exposures(
     Raises: StoreError.
     """
     windows = [
-        _Reader(store, "", None, by, "reference", "claims", 1, None).requests(weights)
+        WindowReader(store, "", None, by, "reference", "claims", 1, None).requests(weights)
         for store, weights in (before, after)
     ]
     if not all(map(len, windows)):
@@ -352,87 +284,7 @@ def compared_exposures(
     )
 
 
-class _Stored(NamedTuple):
-    """A request with what was computed of it; explained: where Shapley values or utility are asked for."""
-
-    record: RequestRecord
-    analysis: Analysis | None
-    explained: Analysis | None
-
-
-@dataclass(slots=True)
-class _Reader:
-    """Reads windows of a service."""
-
-    store: Store
-    service: str
-    segment: str | None
-    by: str
-    useful_by: str
-    used_by: str
-    limit: int
-    on_progress: Callable[[int, int], None] | None
-
-    def window(self, since: int, until: int, alpha: float | None = None) -> _Window:
-        """The analyzed requests of [since, until). alpha: weigh rankings that were drawn by its chance under it."""
-        rows, _ = self.store.sample(self.service, self.segment, since, until, (), self.limit)
-        return self.requests({row.request_id: sampling_weight(row.head_probability) for row in rows}, alpha)
-
-    def requests(self, weights: Mapping[str, float], alpha: float | None = None) -> _Window:
-        """These requests, by id, each with its weight."""
-        found = _Window()
-        for done, stored in enumerate(self._stored(list(weights)), 1):
-            self._add(found, stored, weights[stored.record.request_id], alpha)
-            if self.on_progress is not None:
-                self.on_progress(done, len(weights))
-        return found
-
-    def _stored(self, ids: Sequence[str]) -> Iterator[_Stored]:
-        for start in range(0, len(ids), _PAGE):
-            page = ids[start : start + _PAGE]
-            records, analyses = self.store.get_records(page), self.store.get_analyses(page)
-            asks = self.used_by == "shapley" or self.useful_by == "utility"
-            explained = self.store.get_analyses(page, ATTRIBUTION) if asks else {}
-            for request_id in page:
-                if request_id in records:
-                    yield _Stored(records[request_id], analyses.get(request_id), explained.get(request_id))
-
-    def _add(self, window: _Window, stored: _Stored, weight: float, alpha: float | None) -> None:
-        """Count one request, or why it counts nowhere."""
-        record, analysis = stored.record, stored.analysis
-        candidates = record.candidates
-        if self.useful_by == "utility":
-            useful = valued_documents(stored.explained, candidates)
-        else:
-            useful = useful_documents(analysis, candidates)
-        used = used_documents(stored.explained if self.used_by == "shapley" else analysis, self.used_by)
-        sums = request_exposures(record, candidates, self.by, useful, used)
-        if isinstance(sums, str):
-            window.left_out[sums] += 1
-            return
-        window.useful_by.update([useful.by] if useful is not None else [])
-        window.used_requests += used is not None
-        window.add(weight, sums)
-        window.propensities.append(None if alpha is None else _propensity(record, alpha))
-
-
-def _propensity(record: RequestRecord, alpha: float) -> float | None:
-    """How much likelier the recorded order is under another alpha; None where it was not drawn or has no scores."""
-    drawn = record.sampled_ranking
-    if drawn is None or (record.packing is not None and len(record.packing.chunks) > drawn.places):
-        return None
-    moved = sorted((each.rank_after, place) for place, each in enumerate(record.moves) if each.rank_after is not None)
-    scores = [record.moves[place].score for _, place in moved] or [each.score for each in record.candidates]
-    known = [score for score in scores if score is not None]
-    if len(known) < len(scores) or len(scores) < drawn.places:
-        return None
-    said = log_probability(range(drawn.places), known, drawn.alpha)
-    if not abs(said - drawn.log_probability) <= _ROUNDED * max(1.0, abs(said)):
-        return None  # it was drawn from other scores than these
-    return propensity_weight(range(len(known)), known, alpha, drawn.log_probability, k=drawn.places)
-
-
-def _reweighted(window: _Window, names: Sequence[str], alpha: float) -> OtherAlpha:
+def _reweighted(window: ExposureWindow, names: Sequence[str], alpha: float) -> OtherAlpha:
     """Each provider's mean number of places in a prompt under another alpha."""
     known = [place for place, factor in enumerate(window.propensities) if factor is not None]
     factors = np.array([window.propensities[place] for place in known], dtype=np.float64)
@@ -446,8 +298,8 @@ def _reweighted(window: _Window, names: Sequence[str], alpha: float) -> OtherAlp
     weights = np.array([window.weights[place] for place in known])
     table = window.table(names)[known]  # weighed
     scale = len(known) / weights.sum()
-    places = table[:, _COLUMNS.index("exposed")]
-    total = float(table[:, _COLUMNS.index("exposed")].sum())
+    places = table[:, COLUMNS.index("exposed")]
+    total = float(table[:, COLUMNS.index("exposed")].sum())
     found: dict[str, Reweighted] = {}
     for place, name in enumerate(names):
         found[name] = reweighted_mean(places[:, place] * scale, factors)
@@ -467,7 +319,7 @@ def _shared(mean: Reweighted, places: float) -> Interval:
     return Interval(mean.value / places, (mean.low or 0.0) / places, (mean.high or 0.0) / places)
 
 
-def _listed(windows: Sequence[_Window]) -> list[str]:
+def _listed(windows: Sequence[ExposureWindow]) -> list[str]:
     """The providers, those with the most candidates first; beyond the twentieth they are joined."""
     counts: Counter[str] = Counter()
     for window in windows:
@@ -486,7 +338,7 @@ class _Draws:
     size: int
 
     @classmethod
-    def of(cls, window: _Window, providers: Sequence[str], chance: np.random.Generator) -> _Draws:
+    def of(cls, window: ExposureWindow, providers: Sequence[str], chance: np.random.Generator) -> _Draws:
         """Resample requests with replacement; of very many, the random groups that they join (`_GROUPS`), whose sums
         vary as much."""
         table = window.table(providers, _GROUPS)
@@ -494,7 +346,7 @@ class _Draws:
         counts = chance.multinomial(size, np.full(size, 1 / size), size=_DRAWS)
         flat = np.vstack([np.ones(size), counts]) @ table.reshape(size, -1)
         sums = flat.reshape(-1, *table.shape[1:])
-        columns = {column: sums[:, place] for place, column in enumerate(_COLUMNS)}
+        columns = {column: sums[:, place] for place, column in enumerate(COLUMNS)}
         return cls(columns, window.seen(providers), len(window))
 
     def part(self, column: str, of: str | None = None) -> _Floats:
@@ -541,7 +393,7 @@ def _p_values(values: _Floats) -> list[float]:
     return found
 
 
-def _is_worth(window: _Window) -> bool:
+def _is_worth(window: ExposureWindow) -> bool:
     """Whether worths are known, all by one measure: nats and likenesses have no mean."""
     return len(window.useful_by) == 1 and not set(window.useful_by) & {"oracle", "proxy"}
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 from typing import Final
 
-from ragtrace.analyze.exposure_report import NO_PROVIDER, OTHERS, UNNAMED, exposure_report
+from ragtrace.analyze.exposure_report import NO_PROVIDER, OTHERS, UNNAMED, exposure_report, replacements
 from ragtrace.config import SETTINGS, variable
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Store
@@ -31,12 +31,8 @@ def starved_providers(
     if by == NO_PROVIDER or set(_STAGES) & set(broken):
         return ()
     components = {component for stage in STAGES if stage.name in _STAGES for component in stage.components}
-    known = store.releases(service)
-    first = {each.component: min(one.at for one in known if one.component == each.component) for each in known}
     released = [
-        each
-        for each in known
-        if each.component in components and max(window.before, first[each.component]) < each.at < window.until
+        each for each in replacements(store, service, window.before, window.until) if each.component in components
     ]
     if not released:
         return ()
