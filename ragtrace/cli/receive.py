@@ -102,6 +102,7 @@ def serve(
 
 
 _MOST: Final = 5  # reasons of one file that are printed
+_NAMED: Final = 5  # services that are named
 
 _GOLD: Final = "Gold sets: the chunks that answer known questions, and the facets that evidence must meet."
 
@@ -202,6 +203,14 @@ def import_golds(
             with _reading(path):
                 count = opened.put_gold(read_golds(path, service or settings.service, columns))
             typer.echo(f"{path}: {_count(count, 'gold set')} of service {service or settings.service}")
+        known = opened.services()
+    if known and (service or settings.service) not in known:
+        named = ", ".join(map(repr, known[:_NAMED])) + (" ..." if known[_NAMED:] else "")
+        typer.echo(
+            f"warning: no request of service {service or settings.service!r} is stored; the store has {named}: "
+            "name it by --service, or these gold sets judge nothing",
+            err=True,
+        )
 
 
 def _count(number: int, what: str) -> str:

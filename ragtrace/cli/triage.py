@@ -235,6 +235,9 @@ def _judged(
 
     if service is None or stage is None:
         raise ConfigurationError("which alert? give its --service and --stage (and --segment), or --alert ID")
+    if (known := store.services()) and service not in known:
+        named = ", ".join(known[:5])
+        raise ConfigurationError.of("--service", service, f"a service that has requests in the store, such as {named}")
     began = None if at is None else parse_time("--at", at)
     return judge_alert(
         store, said, service=service, segment=segment, stage=stage, severity=severity, at=began, comment=comment

@@ -236,7 +236,7 @@ class _Lines:
             return f"{said} by {by or _SEVERAL}{reason}"
         if self.rationale is not None and self.rationale.stance == "supports":
             return f"{said}{reason}; supported outside of the prompt, by {self.rationale.chunk_id}:"
-        return f"{said}{f'; nearest is {best}' if best else '; no chunk of the prompt speaks of it'}{reason}"
+        return f"{said}{f'; nearest is {best}' if best else '; no chunk of the prompt supports it'}{reason}"
 
     def _citations(self, state: _ClaimState) -> str:
         """The chunks that the claim cites; which of them do not support it where others do."""

@@ -510,7 +510,7 @@ def _claim_fault(link: ClaimLink, by_id: Mapping[str, ChunkView]) -> Fault:
     rationale, number = link.view.rationale, link.view.number
     state = next((line.text for line in link.view.lines if line.kind == "state"), "")
     if rationale is None:
-        title = f"Claim {number} is {link.view.state}: no chunk of the prompt speaks of it"
+        title = f"Claim {number} is {link.view.state}: no chunk of the prompt supports it"
         return Fault(title, (Words(link.view.text, False),), link=f"#claim-{number}", tone=link.tone)
     words = {"contradicted": "is contradicted by the prompt", "weak words": "has weak words in the prompt"}
     title = f"Claim {number} {words.get(link.view.state or '', f'is {link.view.state} by the prompt')}"

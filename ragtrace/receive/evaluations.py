@@ -39,7 +39,7 @@ from ragtrace.types import (
     content_hash,
 )
 
-__all__ = ["EvaluationRow", "Evaluations", "read_evaluations", "read_golds", "rows_of"]
+__all__ = ["EvaluationRow", "Evaluations", "ids_in_cell", "read_evaluations", "read_golds", "rows_of"]
 
 _LISTS: Final = ("results", "data", "samples", "examples", "rows")
 _FIELD_LIMIT: Final = 100_000_000  # bytes of one field of a CSV file
@@ -372,10 +372,15 @@ def _gold(where: str, given: Mapping[str, Any], service: str, row: Mapping[str, 
     )
 
 
+def ids_in_cell(text: str) -> list[str]:
+    """The ids in a cell of a table: between semicolons where it has one, else between white space."""
+    return [one.strip() for one in text.split(";") if one.strip()] if ";" in text else text.split()
+
+
 def _ids(where: str, value: Any) -> Iterator[str]:
     for each in _items_of(value):
         said = each.get("id", each.get("chunk_id", each.get("text"))) if isinstance(each, dict) else each
-        for one in said.split() if isinstance(value, str) and isinstance(said, str) else [said]:
+        for one in ids_in_cell(said) if isinstance(value, str) and isinstance(said, str) else [said]:
             found = identifier(one)
             if found is None:
                 raise RecordError(f"{where} has a chunk id {one!r:.60}, where texts or whole numbers are expected")

@@ -485,7 +485,7 @@ def _of_request(analysis: Analysis, facts: RequestFacts) -> str:
     told = verdict_words(analysis.diagnosis)
     if facts.stage is None:
         return f"{told}."
-    cause = f" ({cause_words(facts.cause)})" if facts.cause else ""
+    cause = f"; cause: {cause_words(facts.cause)}" if facts.cause else ""
     suspect = f"suspect {facts.suspected_release}" if facts.suspected_release else "no release is to suspect"
     return f"{told}{cause}; {suspect}."
 

@@ -274,8 +274,8 @@ def looked_at(report: Report) -> str:
     if examined is None:
         return ""
     drawn = examined.read + examined.unanalyzed
-    read = f"{examined.requests:,} requests" if drawn == examined.requests else (
-        f"{drawn:,} of {examined.requests:,} requests, evenly in time"
+    read = f"{examined.requests:,} requests in both" if drawn == examined.requests else (
+        f"{drawn:,} of {examined.requests:,} requests in both, evenly in time"
     )  # fmt: skip
     if examined.unanalyzed and examined.read:
         read += f", {examined.unanalyzed:,} of them not analyzed"

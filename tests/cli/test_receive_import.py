@@ -185,6 +185,25 @@ def test_golds(url: str, tmp_path: Path) -> None:
         assert store.find_golds([("race", "Who won?")])[("race", "Who won?")].chunk_ids == ("d1",)
 
 
+def test_golds_of_a_service_without_requests(url: str, tmp_path: Path) -> None:
+    """They are stored, with a warning that names the services that have requests; ids stand between semicolons or
+    white space."""
+    path = tmp_path / "gold.csv"
+    path.write_text("question,chunk_ids\nWho won?,d1; d2\nWho lost?,d3 d4\n", encoding="utf-8")
+    code, told, _ = run("gold", "import", str(path), "--service", "race", "--store", url)
+    assert code == 0
+    assert "warning" not in told  # a store without requests: nothing to compare with
+
+    with Store.open(url) as store:
+        store.write([RequestRecord(request_id="r1", service="assistant")])
+        golds = store.find_golds([("race", "Who won?"), ("race", "Who lost?")])
+    assert [golds["race", asked].chunk_ids for asked in ("Who won?", "Who lost?")] == [("d1", "d2"), ("d3", "d4")]
+
+    code, told, _ = run("gold", "import", str(path), "--service", "race", "--store", url)
+    assert code == 0
+    assert "no request of service 'race' is stored; the store has 'assistant': name it by --service" in told
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -143,9 +143,10 @@ def test_an_alert_is_judged_and_judged_again(cli: Cli, tmp_path: Path) -> None:
         (("maybe", "--service", "s", "--stage", "ranking"), "right, wrong-stage or false"),
         (("right", "--service", "s"), "--stage"),
         (("right", "--stage", "ranking"), "--service"),
-        (("right", "--service", "s", "--stage", "packing"), "--stage 'packing'"),
-        (("right", "--service", "s", "--stage", "ranking", "--at", "soon"), "--at 'soon'"),
+        (("right", "--service", "assistant", "--stage", "packing"), "--stage 'packing'"),
+        (("right", "--service", "assistant", "--stage", "ranking", "--at", "soon"), "--at 'soon'"),
         (("right", "--alert", "none"), "--alert 'none'"),
+        (("right", "--service", "other", "--stage", "ranking"), "--service 'other'"),
     ],
 )
 def test_what_judges_no_alert_is_one_line(cli: Cli, url: str, arguments: tuple[str, ...], said: str) -> None:

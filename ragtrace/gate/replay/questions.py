@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from ragtrace.errors import ConfigurationError
+from ragtrace.receive.evaluations import ids_in_cell
 from ragtrace.types import Facet, Gold, content_hash
 
 __all__ = ["Fields", "Question", "is_label", "read_questions"]
@@ -213,10 +214,10 @@ def is_label(text: str) -> bool:
 
 
 def _gold(place: str, value: Any) -> tuple[str, ...]:
-    """Chunk ids: a list, or text with a semicolon between two."""
+    """Chunk ids: a list, or text as the cell of a table holds them."""
     if value is None:
         return ()
-    chunk_ids = value.split(";") if isinstance(value, str) else value
+    chunk_ids = ids_in_cell(value) if isinstance(value, str) else value
     if not isinstance(chunk_ids, list) or any(
         isinstance(chunk_id, bool) or not isinstance(chunk_id, str | int) for chunk_id in chunk_ids
     ):
