@@ -32,7 +32,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(addpre
 TORCH_STAMP := $(VENV)/.torch-$(firstword $(shell printf '%s' '$(TORCH) $(PIP_EXTRA_INDEX)' | cksum))
 
 .DEFAULT_GOAL := help
-.PHONY: demo test unit lint chaos soak fuzz gate-demo alert-mutants check generate bench bench-gpu bench-million frameworks spans capture judges test-models clean help
+.PHONY: demo test unit lint chaos soak fuzz gate-demo alert-mutants mutants check generate bench bench-gpu bench-million frameworks spans capture judges test-models clean help
 
 demo: $(VENV)/.demo ## set up what is missing, run the demo pipeline and diagnose it
 	$(BIN)/ragtrace demo $(DEMO_ARGS)
@@ -60,6 +60,9 @@ gate-demo: $(VENV)/.test ## run and replay all of the demo, and see that the gat
 alert-mutants: $(VENV)/.test ## take one thing out of the alerting rules at a time, and see that a scenario fails
 	@.ci/debian-packages
 	$(BIN)/python -m tests.alerts.mutants
+
+mutants: $(VENV)/.test ## change places of coverage, store and gate at random, and see how many the tests notice (MUTANTS, SEED)
+	$(BIN)/python -m bench.mutants --count $(or $(MUTANTS),100) --seed $(or $(SEED),0)
 
 unit: $(VENV)/.test ## the tests that start no server and load no model: under two minutes
 	$(BIN)/python -m pytest --quiet --numprocesses=$(TEST_JOBS) --dist=loadfile -m "not alone" $(UNIT) $(PYTEST_ARGS)

@@ -223,6 +223,11 @@ class Explanation(_Part, frozen=True, kw_only=True):
     seconds: float = 0.0
     gpu_seconds: float = 0.0
 
+    @property
+    def is_utility_alone(self) -> bool:
+        """Whether it was asked for nothing but the worth of candidates: what the answer used may still be asked."""
+        return not (self.generator or self.query or self.retriever) and set(self.skipped) <= {"utility"}
+
 
 class TermUse(_Part, frozen=True, kw_only=True):
     """A term of the question, and who went by it.

@@ -48,8 +48,8 @@ class ExposureWindow:
 
     weights: list[float] = field(default_factory=list)
     names: dict[str, int] = field(default_factory=dict)  # of providers, each with its number
-    requests: array[int] = field(default_factory=lambda: array("l"))  # of each row
-    providers: array[int] = field(default_factory=lambda: array("l"))
+    requests: array[int] = field(default_factory=lambda: array("i"))  # of each row
+    providers: array[int] = field(default_factory=lambda: array("i"))
     sums: list[array[float]] = field(
         default_factory=lambda: [array("f" if each in _WHOLE else "d") for each in COLUMNS]
     )
@@ -79,7 +79,7 @@ class ExposureWindow:
     def table(self, providers: Sequence[str], groups: int | None = None) -> _Floats:
         """`(requests, columns, providers)`, weighed. groups: requests join so many groups, whose sums are the rows."""
         size = len(self) if groups is None else min(groups, len(self))
-        requests = np.array(self.requests)
+        requests = np.array(self.requests, dtype=np.intp)
         cells = requests % size * len(providers) + self._places(providers)
         weights = np.array(self.weights)[requests]
         found = np.empty((size, len(COLUMNS), len(providers)))
@@ -90,7 +90,7 @@ class ExposureWindow:
 
     def seen(self, providers: Sequence[str]) -> NDArray[np.intp]:
         """How many requests have a candidate of each provider."""
-        pairs = np.unique(np.array(self.requests) * len(providers) + self._places(providers))
+        pairs = np.unique(np.array(self.requests, dtype=np.intp) * len(providers) + self._places(providers))
         return np.asarray(np.bincount(pairs % len(providers), minlength=len(providers)))
 
     def _places(self, providers: Sequence[str]) -> NDArray[np.intp]:
@@ -124,7 +124,9 @@ class WindowReader:
     def window(self, since: int, until: int, alpha: float | None = None) -> ExposureWindow:
         """The analyzed requests of [since, until). alpha: weigh rankings that were drawn by its chance under it."""
         rows, _ = self.store.sample(self.service, self.segment, since, until, (), self.limit)
-        return self.requests({row.request_id: sampling_weight(row.head_probability) for row in rows}, alpha)
+        weights = {row.request_id: sampling_weight(row.head_probability) for row in rows}
+        del rows  # of 100,000 requests they hold more than all that is summed
+        return self.requests(weights, alpha)
 
     def requests(self, weights: Mapping[str, float], alpha: float | None = None) -> ExposureWindow:
         """These requests, by id, each with its weight."""

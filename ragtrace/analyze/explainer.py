@@ -225,7 +225,9 @@ class Explainer:
 
     def _explained(self, store: Store, job: Job, record: RequestRecord) -> Explanation:
         """The explanation; that of an earlier revision where only flags and feedback have changed since."""
-        parts = self.depths.parts_of(record) or ASKED
+        parts = self.depths.parts_of(record)
+        if job.flagged and set(parts) <= {"utility"}:  # somebody asked for it
+            parts = (*ASKED, *parts)
         reference_answer = self._reference_answer(store, record) if "utility" in parts else ""
         fingerprint = self._fingerprint(record, parts, reference_answer)
         known = store.get_analysis(job.request_id, ATTRIBUTION)

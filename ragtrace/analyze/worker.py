@@ -384,9 +384,11 @@ def _add_flags(store: Store, record: RequestRecord, analysis: Analysis, low_scor
 
 def _follow_up(record: RequestRecord, depths: Depths) -> FollowUp | None:
     """The job for the request's explanation, if its flags or the draw buy one."""
-    if not depths.parts_of(record):
+    parts = depths.parts_of(record)
+    if not parts:
         return None
-    return FollowUp(ATTRIBUTION, ATTRIBUTION_VERSION, flagged=not depths.is_drawn(record))
+    drawn = depths.is_drawn(record) or parts == ("utility",)
+    return FollowUp(ATTRIBUTION, ATTRIBUTION_VERSION, flagged=not drawn)
 
 
 _PATIENCE: Final = 90.0  # seconds: a lease of 60, and some more

@@ -356,7 +356,7 @@ def _explained(record: RequestRecord, found: Explanation | None, job: JobRow | N
 
     if found is not None and _parts(found):
         return found
-    if found is None:
+    if found is None or found.is_utility_alone:
         raise RecordError(
             f"request {record.request_id} has no stored explanation{_became(job)}; give --generator MODEL (what the "
             "answer used), --retriever MODEL (why documents were retrieved), or both"

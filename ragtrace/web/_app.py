@@ -362,6 +362,8 @@ class _Pages:
         record, analysis = self._found(asked)
         explained = self._store.get_analysis(record.request_id, ATTRIBUTION)
         explanation = explained.explanation if explained else None
+        if explanation is not None and explanation.is_utility_alone:
+            explanation = None
         if analysis is not None and explanation is not None:
             from ragtrace.analyze.claim_attribution import resting_on
 

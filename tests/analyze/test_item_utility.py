@@ -14,6 +14,7 @@ from ragtrace.analyze._totals import attribution_deltas
 from ragtrace.analyze.attribution import explain_record
 from ragtrace.analyze.explainer import Depths, Explainer
 from ragtrace.analyze.exposure_report import exposure_report
+from ragtrace.analyze.worker import WorkerSettings, run
 from ragtrace.engines.causal_lm import Generated
 from ragtrace.errors import ConfigurationError
 from ragtrace.explanations import Explanation, ItemUtilities
@@ -238,6 +239,27 @@ def test_the_report_goes_by_it(store: Store) -> None:
     totals = {(each.name, dict(each.labels).get("provider")): each.value for each in store.totals()}
     assert totals["ragtrace_provider_valued_total", "south"] == 120
     assert totals["ragtrace_provider_useful_total", "south"] == 60
+
+
+def test_a_job_that_was_drawn_for_it_asks_nothing_else_until_somebody_does(store: Store) -> None:
+    """The draw takes a prompt for each candidate; who asks for an explanation gets all of it, and the worth stays."""
+    request = record(0)
+    store.write([request])
+    depths = Depths.parse("none", 0.0, 1.0)
+    run(store, WorkerSettings(depths=depths, owner="w"))
+    explainer = Explainer(generator=AdditiveGenerator(WORTH), depths=depths)
+    explainer.explain_next(store, "w")
+    drawn = store.get_analysis(request.request_id, ATTRIBUTION)
+    assert drawn is not None
+    assert drawn.explanation is not None
+    assert drawn.explanation.is_utility_alone
+    store.ask(request.request_id, ATTRIBUTION, "v2")
+    explainer.explain_next(store, "w")
+    asked = store.get_analysis(request.request_id, ATTRIBUTION)
+    assert asked is not None
+    assert asked.explanation is not None
+    assert asked.explanation.generator is not None
+    assert utility(asked.explanation).values == drawn.explanation.utility.values  # type: ignore[union-attr]
 
 
 def test_the_reference_answer_is_that_of_the_gold_set(store: Store) -> None:
