@@ -47,7 +47,10 @@ def with_providers(
     if len({each.provider for each in now} - {OTHERS, UNNAMED}) < 2:
         return report
     earlier = {each.provider: each for each in then}
-    shifts = tuple(_shift(earlier[each.provider], each, each.provider in starved) for each in now)
+    shifts = tuple(
+        _shift(earlier[each.provider], each, each.provider in starved)
+        for each in sorted(now, key=lambda each: each.provider not in starved)
+    )
     remark = _remark([each for each in shifts if each.starved])
     return msgspec.structs.replace(
         report, providers=shifts, providers_by=by, warnings=(*report.warnings, *([remark] if remark else []))
