@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -11,8 +12,22 @@ import pytest
 from starlette.testclient import TestClient
 
 from ragtrace.analyze import worker
+from ragtrace.config import load
+from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Drawing, Drawn, Store
-from ragtrace.types import replace
+from ragtrace.types import (
+    Candidate,
+    ErrorInfo,
+    Feedback,
+    GenerateRun,
+    Generation,
+    PackedChunk,
+    Packing,
+    PackRun,
+    Query,
+    RetrieveRun,
+    replace,
+)
 from ragtrace.web import Everybody, People, make_app
 from tests.web.fields import FIELDS, named, with_text
 from tests.web.gated import COMPARED, RIVALS, RUN
@@ -263,3 +278,34 @@ def test_hostile_words_in_an_address_are_harmless(hostile: tuple[TestClient, dic
     visitor, _ = hostile
     for words in (EVIL, EVIL + "x" * 9_000, "\x00", "\ud800".encode("utf-8", "surrogatepass").decode("latin-1")):
         _is_harmless(visitor.get(address.replace("{}", quote(words, safe=""))))
+
+
+@pytest.mark.parametrize("capture", ["redacted", "hash", "off"])
+def test_what_was_not_captured_is_on_no_page(tmp_path: Path, capture: str) -> None:
+    """Redacted words, and all words where none are kept: no route shows more than the store holds."""
+    secrets = ("ann@example.org", "DE89370400440532013000")
+    words = f"Write to {secrets[0]} about {secrets[1]}."
+    policy = ContentPolicy(load(capture_content=capture, redact=("email", "iban")))
+    base = request("kept", words, ("ie#limit",), session_id="s")
+    record = replace(
+        base,
+        query=Query(original=words, rewritten=words),
+        error=ErrorInfo(type="Failed", message=words),
+        stages=(
+            RetrieveRun(query=words, candidates=(Candidate(chunk_id="c", rank=1, text=words),)),
+            PackRun(packing=Packing(chunks=(PackedChunk(chunk_id="c", position=1, text=words),))),
+            GenerateRun(generation=Generation(answer=words, prompt_template=words)),
+        ),
+        feedback=(Feedback(request_id="kept", comment=words, feedback_id="f"),),
+    )
+    with Store.open(f"sqlite:///{tmp_path / 'kept.db'}") as opened:
+        opened.write([policy.finish(record)])
+        worker.run(opened)
+        opened.draw(Drawing("d", SERVICE, 0, 2**62, {}, "j", 1, 1.0), [Drawn("kept", 0, "named", 1.0)])
+        opened.search_on()
+        app = make_app(opened, Everybody(may_judge=True, name="me"), is_local=True)
+        visitor = TestClient(app, base_url="http://localhost", follow_redirects=False)
+        pages = [address.replace(ID, "kept") for route, address in ADDRESSES if route.startswith("GET")]
+        shown = [visitor.get(address).text for address in (*pages, "/requests?search=write", "/requests?session=s")]
+    assert not [secret for secret in secrets if any(secret in text for text in shown)]
+    assert any("Write to" in text for text in shown) == (capture == "redacted")
