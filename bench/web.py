@@ -196,6 +196,8 @@ def measure(url: str, size: int) -> None:
     from ragtrace.web._triage_view import triage_view
 
     with Store.open(url) as store:
+        gc.collect()
+        gc.freeze()  # what is loaded by now, as the server does
         pages = TestClient(make_app(store, Everybody(may_judge=True), is_local=True), base_url="http://localhost")
         middle = Position(START + size // 2 * STEP, "")
         viewer = Everybody().viewer("")
@@ -236,7 +238,6 @@ def main() -> None:
     given.add_argument("--on", choices=("sqlite", "postgresql"), default="sqlite")
     asked = given.parse_args()
     logging.disable(logging.WARNING)
-    gc.freeze()  # as the server does
     for size in asked.sizes:
         print(f"{size:,} requests in {asked.on}: milliseconds, clock median and p95, processor median and p95")
         if asked.on == "postgresql":
