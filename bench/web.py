@@ -158,7 +158,8 @@ def index(connection: sa.Connection, copies: int) -> None:
     if connection.dialect.name == "postgresql":
         span = ORIGINALS * STEP
         connection.exec_driver_sql("DROP INDEX ix_search_entry_words")
-        copy(connection, "search_entry", copies, id=f"id + n * {span}", words=f"words || {own}")
+        doubled = own.replace("%", "%%")  # one begins a parameter to the driver
+        copy(connection, "search_entry", copies, id=f"id + n * {span}", words=f"words || {doubled}")
         connection.exec_driver_sql(
             "CREATE INDEX ix_search_entry_words ON search_entry USING gin"
             " (array_to_tsvector(string_to_array(words, ' ')))"
