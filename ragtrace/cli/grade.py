@@ -11,6 +11,7 @@ from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, prin
 from ragtrace.cli.triage import ServiceOption, SinceOption, UntilOption
 
 if TYPE_CHECKING:
+    from ragtrace.analyze.entity_alignment import EntityAlignmentReport, Interval
     from ragtrace.analyze.grade_attribution import GradeAttribution
     from ragtrace.analyze.retrieval_grading import GradeReport, RequestGrades
     from ragtrace.coverage.verifier import RelevanceJudge
@@ -127,6 +128,78 @@ def report(
         _print_report(found)
 
 
+@app.command("entities")
+def entities(
+    service: ServiceOption,
+    since: SinceOption,
+    until: UntilOption = "now",
+    judge: JudgeOption = None,
+    upper: UpperOption = 0.59,
+    lower: LowerOption = -0.99,
+    each: Annotated[int, typer.Option("--each", min=2, help="Requests of each action that are explained.")] = 50,
+    budget: Annotated[
+        int, typer.Option("--budget", min=2, help="About the most pairs that the judge reads for one explanation.")
+    ] = 128,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="About the most requests that are graded.")] = 1000,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Whether grades rest on the names that question and document share; and what exchanging these names does."""
+    from ragtrace.analyze.entity_alignment import alignment_report, deciding_pairs
+    from ragtrace.cli.terminal import existing
+    from ragtrace.cli.triage import window_of
+    from ragtrace.grading import GradeThresholds
+    from ragtrace.store import Store
+    from ragtrace.types import to_builtins
+
+    window, thresholds, model = window_of(since, until), GradeThresholds(upper, lower), _relevance(judge)
+    with Store.open(existing(store)) as opened:
+        pairs = deciding_pairs(
+            opened, service, model, thresholds, since=window.since, until=window.until, each=each, limit=limit
+        )
+    with progress() as bar:
+        task = bar.add_task("explaining", total=len(pairs))
+        found = alignment_report(
+            pairs, model, thresholds, budget=budget, on_progress=lambda done, _: bar.update(task, completed=done)
+        )
+    if as_json:
+        print_json(to_builtins(found))
+    else:
+        _print_alignment(found)
+
+
+def _print_alignment(found: EntityAlignmentReport) -> None:
+    out = console()
+    out.print(f"what the grades of {found.judge} rest on", highlight=False)
+    if not found.alignments:
+        out.print("no request of the window has a question and texts of its candidates", highlight=False)
+        return
+    print_table(
+        ("action", "requests", "without a name", "for: shared names", "against: missing names", "separator"),
+        (
+            (each.action, str(each.requests), str(each.unnamed), *map(_percents, (each.shared, each.missing)),
+             _percents(each.separator))
+            for each in found.alignments
+        ),
+    )  # fmt: skip
+    out.print("\nA name that both have is exchanged for another request's:", highlight=False)
+    print_table(
+        ("action", "requests", "in the document: grade falls by", "still this action", "on both: falls by"),
+        (
+            (each.action, str(each.requests), _points(each.in_document), _percents(each.kept), _points(each.on_both))
+            for each in found.exchanges
+        ),
+    )
+
+
+def _percents(share: Interval | None) -> str:
+    return "–" if share is None else _share(share.value, share.low, share.high)
+
+
+def _points(fall: Interval | None) -> str:
+    return "–" if fall is None else f"{fall.value:.2f} [{fall.low:.2f}, {fall.high:.2f}]"
+
+
 def _explain(record: RequestRecord, judge: RelevanceJudge, chunk_id: str, *, as_json: bool) -> None:
     """The words behind the grade of one candidate. Raises: ConfigurationError where there is none with a text."""
     from ragtrace.analyze.grade_attribution import explain_grade
@@ -150,11 +223,25 @@ def _print_attribution(found: GradeAttribution) -> None:
 
     out = console()
     out.print(Text(f"grade {found.grade:+.2f} by {found.judge}; of two empty texts {found.empty:+.2f}"))
-    for side, words in (("question", found.question), ("document", found.document)):
+    path = found.gradients
+    for side, words, beside in (
+        ("question", found.question, path.question if path else None),
+        ("document", found.document, path.document if path else None),
+    ):
         out.print(Text(f"\n{side}  {sum(word.weight for word in words):+.2f} in all"))
-        strongest = sorted((word for word in words if word.weight), key=lambda word: -abs(word.weight))[:_WORDS]
+        pairs = list(zip(words, beside or words, strict=True))
+        strongest = sorted((pair for pair in pairs if pair[0].weight), key=lambda pair: -abs(pair[0].weight))[:_WORDS]
         if strongest:
-            print_table(("word", "adds"), ((word.text, f"{word.weight:+.3f}") for word in strongest))
+            print_table(
+                ("word", "adds", *(("by gradients",) if path else ())),
+                (
+                    (word.text, f"{word.weight:+.3f}", *((f"{other.weight:+.3f}",) if path else ()))
+                    for word, other in strongest
+                ),
+            )
+    if found.separator is not None:
+        gradients = f" ({path.separator:+.3f} by gradients)" if path else ""
+        out.print(f"\nwhat stands between both  {found.separator:+.3f}{gradients}", highlight=False)
     for share, what in (
         (found.shared, "of what speaks for it stands on words that question and document share"),
         (found.missing, "of what speaks against it stands on words of the question that the document lacks"),

@@ -111,8 +111,11 @@ def features_of(name: str, model: Any, text: Any, **options: Any) -> Features:
     return {key: value.to(model.device) if hasattr(value, "to") else value for key, value in features.items()}
 
 
-def embedded(name: str, model: Any, features: Features, run: Callable[[Features], object]) -> EmbeddedText:
-    """Find out which embedding layer reads the input, by running the model up to it.
+def embedded(
+    name: str, model: Any, features: Features, run: Callable[[Features], object], tokenizer: Any = None
+) -> EmbeddedText:
+    """Find out which embedding layer reads the input, by running the model up to it. tokenizer: that of the input; None
+    takes it from the part of the model that reads it.
 
     Raises: ModelError for a model without token embeddings, such as a static one.
     """
@@ -129,7 +132,7 @@ def embedded(name: str, model: Any, features: Features, run: Callable[[Features]
         with torch.no_grad():
             run(dict(features))
     except _LayerRead as read:
-        tokenizer = _tokenizer_of(model, read.layer)
+        tokenizer = tokenizer or _tokenizer_of(model, read.layer)
         return EmbeddedText(features, read.layer, tokenizer, read.vectors[0].float().cpu().numpy())
     finally:
         for hook in hooks:

@@ -10,12 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from ragtrace.coverage.text import sentences, stem
 from ragtrace.engines.tokens import cut
 
-__all__ = ["MARKS", "PairForm", "encode_pairs", "windows", "without_special_tokens"]
+__all__ = ["MARKS", "PairForm", "Place", "encode_pairs", "located", "windows", "without_special_tokens"]
+
+Place: TypeAlias = tuple[Literal["short", "long", "separator", "special"], int, int]
+"""Whose a token is, and where it stands in its text; separators and special tokens stand nowhere."""
 
 MARKS: Final = 4
 """Token types of a verifier that sees shared words: evidence, claim, a claim's word that the evidence lacks, evidence's
@@ -132,6 +135,48 @@ def encode_pairs(
             )
         features.append(found)
     return features
+
+
+def located(
+    tokenizer: Any, pair: tuple[str, str], max_tokens: int, form: PairForm = EVIDENCE_FIRST
+) -> tuple[dict[str, list[int]], list[Place]]:
+    """The features of a (short, long) as `encode_pairs` gives them, and the place of each token in its text.
+
+    What stands between the two texts is the separator, what the model has besides is special.
+    """
+    (features,) = encode_pairs(tokenizer, [pair], max_tokens, form=form)
+    short = _shortened(tokenizer, pair[0], _longest_short(tokenizer, max_tokens, form))
+    first, second = form.ordered(short, pair[1])
+    limits: dict[str, Any] = {"truncation": True, "max_length": len(features["input_ids"])}
+    if form.joint is None:
+        limits["truncation"] = "only_first" if form.long_first else "only_second"
+    texts = [form.joined(short, pair[1])] if form.joint is not None else [first, second]
+    encoded = tokenizer(*([text] for text in texts), **limits, return_offsets_mapping=True, verbose=False)
+    sides, offsets = encoded.sequence_ids(0), encoded["offset_mapping"][0]
+    if form.joint is not None:
+        own = [
+            ("special", 0, 0) if side is None else _joined_place(form, texts[0], (first, second), offset)
+            for side, offset in zip(sides, offsets, strict=True)
+        ]
+        return features, own
+    known = [at for at, side in enumerate(sides) if side is not None]
+    between = range(known[0], known[-1]) if known else range(0)
+    names: tuple[Literal["short", "long"], ...] = ("long", "short") if form.long_first else ("short", "long")
+    return features, [
+        (names[side], *offset) if side is not None else ("separator" if at in between else "special", 0, 0)
+        for at, (side, offset) in enumerate(zip(sides, offsets, strict=True))
+    ]
+
+
+def _joined_place(form: PairForm, text: str, parts: tuple[str, str], offset: tuple[int, int]) -> Place:
+    """The place of a token of a text that is both: white space in front of it is not its own."""
+    start, end = offset
+    start += len(text[start:end]) - len(text[start:end].lstrip())
+    behind = len(parts[0]) + len(form.joint or "")
+    names: tuple[Literal["short", "long"], ...] = ("long", "short") if form.long_first else ("short", "long")
+    if start >= behind:
+        return names[1], start - behind, end - behind
+    return (names[0], start, end) if end <= len(parts[0]) else ("separator", 0, 0)
 
 
 def _encoded_as_one(tokenizer: Any, short: str, long: str, max_tokens: int, form: PairForm) -> dict[str, list[int]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from ragtrace.coverage.verifier import gather
 from ragtrace.engines._pair_cache import CACHE_BYTES, PairCache, pair_key
-from ragtrace.engines._pair_encoding import encode_pairs, windows, without_special_tokens
+from ragtrace.engines._pair_encoding import encode_pairs, located, windows, without_special_tokens
 from ragtrace.engines.calibration import FILE, Calibration
 from ragtrace.engines.labels import Outputs, Role, read_form, read_outputs
 from ragtrace.engines.models import (
@@ -27,6 +27,7 @@ from ragtrace.engines.models import (
     torch_threads,
     weights_digest,
 )
+from ragtrace.engines.pair_tokens import PairTokens
 from ragtrace.engines.tokens import readable
 from ragtrace.errors import ConfigurationError, ModelError
 
@@ -236,6 +237,34 @@ class RelevanceClassifier(PairClassifier):
 
     default_role: ClassVar[Role] = "relevant"
 
+    def tokens_of(self, question: str, chunk: str) -> PairTokens:
+        """The tokens of a pair, for what attributes its grade to them; of a long chunk those of its best window.
+
+        Raises: ModelError for a model without a token to hide others with.
+        """
+        import numpy as np
+
+        short, long = (without_special_tokens(self._tokenizer, readable(text)) for text in (question, chunk))
+        parts = self._windows(short, long)
+        best = int(np.argmax(self._read([(short, part) for part in parts], lambda _: None)[:, 0]))
+
+        def judge(features: list[dict[str, list[int]]]) -> NDArray[np.float64]:
+            with torch_threads(self._threads):
+                said = [self._classified([features[at] for at in places]) for places in _batches(
+                    range(len(features)), self.batch_size)]  # fmt: skip
+            shares = np.concatenate(said)[:, 0]
+            return 2 * (shares if self.calibration is None else np.asarray(self.calibration.apply(shares))) - 1
+
+        return PairTokens(
+            self.name,
+            self._model,
+            self._tokenizer,
+            located(self._tokenizer, (short, parts[best]), self._max_tokens, self._form),
+            (short, parts[best]),
+            judge,
+            lambda given: 2 * _shares(self._model(**given).logits, self._outputs)[:, 0].double() - 1,
+        )
+
     def in_role(self, role: Role) -> RelevanceClassifier:
         """The same model, in memory once, in another role, with the calibration of that role."""
         other = copy(self)
@@ -268,6 +297,12 @@ class RelevanceClassifier(PairClassifier):
 
 def _meant(found: Any, outputs: Outputs) -> NDArray[np.float64]:
     """The probabilities of yes and of a contradiction, from a batch's outputs."""
+    meant: NDArray[np.float64] = _shares(found, outputs).double().cpu().numpy()
+    return meant
+
+
+def _shares(found: Any, outputs: Outputs) -> Any:
+    """The same as a tensor `(n, 2)`, through which gradients flow."""
     import torch
 
     found = found.float()
@@ -278,8 +313,7 @@ def _meant(found: Any, outputs: Outputs) -> NDArray[np.float64]:
         shares = torch.softmax(found, dim=1)
         yes = shares[:, outputs.support]
         against = torch.zeros_like(yes) if outputs.contradiction is None else shares[:, outputs.contradiction]
-    meant: NDArray[np.float64] = torch.stack([yes, against], dim=1).double().cpu().numpy()
-    return meant
+    return torch.stack([yes, against], dim=1)
 
 
 def _on_scale(scores: Any, scale: tuple[float, float]) -> Any:

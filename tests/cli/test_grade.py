@@ -64,6 +64,16 @@ def test_the_words_behind_a_grade(url: str) -> None:
     assert "c1, c2" in str(done.exception)
 
 
+def test_what_grades_rest_on(url: str) -> None:
+    """By action, for a person and for a program; the questions of this window have no names."""
+    shown = run("entities", *WINDOW, "--each", "5", "--store", url)
+    assert "what the grades of words rest on" in shown
+    assert next(line.split()[:3] for line in shown.splitlines() if line.startswith("CORRECT")) == ["CORRECT", "5", "5"]
+    found = json.loads(run("entities", *WINDOW, "--each", "5", "--store", url, "--json"))
+    assert found["alignments"][0]["shared"] is None
+    assert found["exchanges"][0]["requests"] == 0
+
+
 def test_a_window(url: str) -> None:
     """The confidently wrong kind is said in one line, and the fitted threshold as the option that takes it."""
     shown = run("report", *WINDOW, "--wanted", "0.5", "--store", url)
