@@ -276,6 +276,7 @@ def _graded(made: AlertPolicy) -> Iterator[AlertScenario]:
     ):
         yield _graded_scenario(made, name, list(zip((before, after), rates, shares, strict=True)), bad, alerts)
     yield from _trusted(made)
+    yield from _corrected(made)
 
 
 def _graded_scenario(
@@ -331,6 +332,34 @@ def _trusted(made: AlertPolicy) -> Iterator[AlertScenario]:
                 labels = {"service": SERVICE, "question_type": kind, "action": action, "result": result}
                 values = ramp([(length // STEP, STEP * rate * part)])
                 series.append({"series": selector(made.series("graded_answers"), labels), "values": values})
+        steady = (
+            *judged(made, [Phase(length)], FIRST, interval=STEP),
+            *requests(made, [Phase(length)], FIRST, interval=STEP),
+        )
+        yield AlertScenario(name, (*steady, *series), (Expectation(length, alerts, ever=True),), interval=STEP)
+
+
+def _corrected(made: AlertPolicy) -> Iterator[AlertScenario]:
+    """A host's corrective step beside the grades: another action often, seldom, and in few requests."""
+    limits = made.settings.growth.correction_disagrees
+    length = 240
+    ticket = ExpectedAlert("RagtraceCorrectionDisagreesTicket", "retrieval", {"service": SERVICE, "segment": FIRST})
+    for name, rate, bad, alerts in (
+        ("a corrective step disagrees with the grades", 5.0, 3 * limits.gap, (ticket,)),
+        ("a corrective step seldom disagrees with the grades", 5.0, limits.gap / 2, ()),
+        ("a corrective step disagrees by chance", 0.25, 1.5 * limits.gap, ()),
+        ("a corrective step of few requests disagrees", limits.minimum / (2 * length), 1.0, ()),
+    ):
+        series = [
+            {
+                "series": selector(
+                    made.series("host_actions"),
+                    {"service": SERVICE, "segment": FIRST, "stratum": "random", "result": result},
+                ),
+                "values": ramp([(length // STEP, STEP * rate * part)]),
+            }
+            for result, part in (("bad", bad), ("good", 1 - bad))
+        ]
         steady = (
             *judged(made, [Phase(length)], FIRST, interval=STEP),
             *requests(made, [Phase(length)], FIRST, interval=STEP),

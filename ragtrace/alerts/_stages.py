@@ -135,6 +135,7 @@ def drift_alerts(made: AlertPolicy) -> Iterator[Rule]:
     """The tickets of growth and of sources."""
     yield _incorrect(made)
     yield _confidently_wrong(made)
+    yield _correction_disagrees(made)
     yield _rank_shift(made)
     yield _starved(made)
     yield _candidate_age(made)
@@ -225,6 +226,32 @@ def _confidently_wrong(made: AlertPolicy) -> Rule:
         labels=("service",),
     )
     return {**rule, "labels": {**rule["labels"], "segment": ALL_SEGMENTS}}  # a type of questions is no segment
+
+
+def _correction_disagrees(made: AlertPolicy) -> Rule:
+    """The host's corrective step often takes another action than the grades say: surely in more than `gap`."""
+    limits, name = made.settings.growth.correction_disagrees, made.series("host_actions")
+    every, bad = (
+        increase(name, limits.window, by="service, segment", labels={"stratum": "random"} | result)
+        for result in ({}, {"result": "bad"})
+    )
+    share, error = f"({bad} / {every})", f"sqrt({limits.gap * (1 - limits.gap):g} / {every})"
+
+    def known(labels: dict[str, str]) -> str:
+        return increase(name, limits.window, by="service, segment", labels=labels)
+
+    lines = [share, f"and {share} - {limits.gap:g} >= {limits.z:g} * {error}", f"and {every} >= {limits.minimum:g}"]
+    return _ticket(
+        made,
+        "CorrectionDisagrees",
+        "host_actions",
+        expr="\n".join([*lines, *silences(made, known)]),
+        summary="retrieval: the corrective step of {{ $labels.service }} does not do what the grades say in "
+        "{{ $labels.segment }}",
+        description=f"Over the last {limits.window.name} the application took another action than the grades say in "
+        "{{ $value | humanizePercentage }} of the requests in which it says what it did.",
+        labels=("service", "segment"),
+    )
 
 
 def _rank_shift(made: AlertPolicy) -> Rule:

@@ -211,6 +211,7 @@ class GrowthRules(_Authored, frozen=True):
     candidate_age: Growth
     graded_incorrect: ShareRise
     confidently_wrong: ShareGap
+    correction_disagrees: ShareGap
 
 
 class ExposureFall(_Authored, frozen=True):
@@ -469,7 +470,12 @@ def _bounds(settings: AlertSettings) -> Iterator[_Bound]:
     yield _Bound("growth.suspected.sure", growth.suspected.sure, 0.0, 10.0, "a number from 0 to 10, such as 1.75")
     for comparison in growth.suspected.windows:
         yield _share("growth.suspected.windows.rise", comparison.rise)
-    for name, apart in (("graded_incorrect", growth.graded_incorrect), ("confidently_wrong", growth.confidently_wrong)):
+    gaps: tuple[tuple[str, ShareGap], ...] = (
+        ("graded_incorrect", growth.graded_incorrect),
+        ("confidently_wrong", growth.confidently_wrong),
+        ("correction_disagrees", growth.correction_disagrees),
+    )
+    for name, apart in gaps:
         yield _share(f"growth.{name}.gap", apart.gap)
         yield _Bound(f"growth.{name}.z", apart.z, 0.0, 10.0, "a number from 0 to 10, such as 4")
         yield _at_least_1(f"growth.{name}.minimum", apart.minimum)

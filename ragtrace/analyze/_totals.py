@@ -183,10 +183,14 @@ def _spent(expense: StageExpense, labels: _Labels) -> Iterator[Delta]:
 
 
 def _graded(record: RequestRecord, analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
-    """The action that the grades say; and of the random stratum what became of the answer, where the verdict tells."""
+    """The action that the grades say, and whether the host took it; and of the random stratum what became of the
+    answer, where the verdict tells."""
     if (grading := analysis.grading) is None:
         return
     yield labels.count(instruments.RETRIEVAL_ACTIONS, action=grading.action)
+    if grading.taken is not None:
+        is_same = grading.taken == grading.action
+        yield labels.count(instruments.HOST_ACTIONS, result="good" if is_same else "bad", shown=not is_same)
     found = analysis.diagnosis
     is_right = answered_right(found.stage, {finding.stage: finding.state for finding in found.stages})
     if record.head_sampled and is_right is not None:

@@ -244,12 +244,12 @@ def _exchanges(
     said = [grade_of(float(share)) for share in judge.relevant(texts)] if texts else []
     found = []
     for action in ACTIONS:
-        own = [at for at, (pair, _, _) in enumerate(asked) if pair.action == action]
-        falls = [asked[at][0].grade - said[at] for at in own]
-        both = [asked[at][0].grade - said[at + len(asked)] for at in own]
-        kept = [float(document_action(said[at], thresholds) == action) for at in own]
+        places = [at for at, (pair, _, _) in enumerate(asked) if pair.action == action]
+        falls = [asked[at][0].grade - said[at] for at in places]
+        both = [asked[at][0].grade - said[at + len(asked)] for at in places]
+        kept = [float(document_action(said[at], thresholds) == action) for at in places]
         if any(pair.action == action for pair in pairs):
-            found.append(Exchange(action, len(own), *(_interval(values, seed) for values in (falls, kept, both))))
+            found.append(Exchange(action, len(places), *(_interval(values, seed) for values in (falls, kept, both))))
     return found
 
 

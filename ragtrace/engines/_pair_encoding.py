@@ -154,7 +154,7 @@ def located(
     encoded = tokenizer(*([text] for text in texts), **limits, return_offsets_mapping=True, verbose=False)
     sides, offsets = encoded.sequence_ids(0), encoded["offset_mapping"][0]
     if form.joint is not None:
-        own = [
+        own: list[Place] = [
             ("special", 0, 0) if side is None else _joined_place(form, texts[0], (first, second), offset)
             for side, offset in zip(sides, offsets, strict=True)
         ]
@@ -162,10 +162,11 @@ def located(
     known = [at for at, side in enumerate(sides) if side is not None]
     between = range(known[0], known[-1]) if known else range(0)
     names: tuple[Literal["short", "long"], ...] = ("long", "short") if form.long_first else ("short", "long")
-    return features, [
+    apart: list[Place] = [
         (names[side], *offset) if side is not None else ("separator" if at in between else "special", 0, 0)
         for at, (side, offset) in enumerate(zip(sides, offsets, strict=True))
     ]
+    return features, apart
 
 
 def _joined_place(form: PairForm, text: str, parts: tuple[str, str], offset: tuple[int, int]) -> Place:

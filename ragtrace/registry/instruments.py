@@ -47,6 +47,7 @@ __all__ = [
     "EXPOSITION_DROPPED",
     "EXPOSITION_SERIES",
     "GRADED_ANSWERS",
+    "HOST_ACTIONS",
     "INSTRUMENTS",
     "INTERNAL_ERRORS",
     "JOINT_QUERY_COVERAGE",
@@ -1117,6 +1118,19 @@ GRADED_ANSWERS: Final = Instrument(
     runbook="confidently-wrong",
 )
 
+HOST_ACTIONS: Final = Instrument(
+    id="host_actions",
+    name="ragtrace_host_actions_total",
+    kind="counter",
+    unit="{request}",
+    brief="Requests whose host says which action of corrective retrieval it took; bad where the grades say another one.",
+    owner="retrieval-indexing",
+    attributes=("service", "segment", "stratum", "result"),
+    source="Yan et al. (2024), Corrective Retrieval Augmented Generation, section 4.3; the host's own grades, else a judge's",
+    stage="retrieval",
+    runbook="correction-disagrees",
+)
+
 INTERNAL_ERRORS: Final = Instrument(
     id="internal_errors",
     name="ragtrace_internal_errors_total",
@@ -1419,6 +1433,7 @@ INSTRUMENTS: Final[dict[str, Instrument]] = {
     "page_judgments": PAGE_JUDGMENTS,
     "retrieval_actions": RETRIEVAL_ACTIONS,
     "graded_answers": GRADED_ANSWERS,
+    "host_actions": HOST_ACTIONS,
     "internal_errors": INTERNAL_ERRORS,
     "dropped": DROPPED,
     "release_timestamp": RELEASE_TIMESTAMP,

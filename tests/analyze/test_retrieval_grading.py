@@ -12,7 +12,7 @@ from ragtrace.analyze.retrieval_grading import grade_report, grade_request, host
 from ragtrace.analyze.worker import WorkerSettings, run
 from ragtrace.errors import ConfigurationError
 from ragtrace.grading import POPQA
-from ragtrace.registry.instruments import GRADED_ANSWERS, RETRIEVAL_ACTIONS
+from ragtrace.registry.instruments import GRADED_ANSWERS, HOST_ACTIONS, RETRIEVAL_ACTIONS
 from ragtrace.store import Finished, Store
 from ragtrace.types import (
     Analysis,
@@ -244,7 +244,7 @@ def test_totals_of_graded_requests() -> None:
     graded = Grading(action="CORRECT", upper=0.59, lower=-0.99, by="words", question_type="rates")
     request = record(0, GOOD)
 
-    def counted(request: RequestRecord, stage: str | None, state: str) -> list[str]:
+    def counted(request: RequestRecord, stage: str | None, state: str, graded: Grading = graded) -> list[str]:
         finding = StageFinding(stage="generation", state=state)  # type: ignore[arg-type]
         found = Diagnosis(verdict="no_break_found", stage=stage, stages=(finding,))  # type: ignore[arg-type]
         analysis = Analysis(request_id="r0000", analyzer_version="v", grading=graded, diagnosis=found)
@@ -252,13 +252,17 @@ def test_totals_of_graded_requests() -> None:
         return [
             " ".join(value for _, value in each.labels)
             for each in deltas
-            if each.name in (RETRIEVAL_ACTIONS.name, GRADED_ANSWERS.name)
+            if each.name in (RETRIEVAL_ACTIONS.name, GRADED_ANSWERS.name, HOST_ACTIONS.name)
         ]
 
     assert counted(request, None, "sound") == ["s default random CORRECT", "s rates CORRECT good"]
     assert counted(request, "retrieval", "sound") == ["s default random CORRECT", "s rates CORRECT bad"]
     assert counted(request, None, "not_known") == ["s default random CORRECT"]
     assert counted(replace(request, head_sampled=False), None, "sound") == ["s default flagged CORRECT"]
+    actions: list[tuple[RetrievalAction, str]] = [("CORRECT", "good"), ("INCORRECT", "bad")]
+    for taken, result in actions:
+        steps = counted(request, None, "not_known", replace(graded, taken=taken))
+        assert steps == ["s default random CORRECT", f"s default random {result}"]
 
 
 def test_an_empty_window(store: Store) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,7 +38,7 @@ def tree_of(read: PairTokens) -> PartitionTree:
 
 def partition_explainer(game: Game, tree: PartitionTree, players: int) -> NDArray[np.float64]:
     """The values of shap's PartitionExplainer, `(players,)`, with the same tree and the same masker."""
-    import shap
+    shap: Any = import_module("shap")
 
     class Shown(shap.maskers.Masker):  # type: ignore[misc]
         """Shows the model which players are there."""

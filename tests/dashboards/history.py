@@ -202,6 +202,7 @@ def _count(course: _Course, drawn: random.Random, known: dict[str, str], scores:
         "requests": {"status": "error" if drawn.random() < 0.01 else "ok"},
         "diagnoses": {"stage": stage, "verdict": _VERDICTS[stage] if stage != "none" or sound else "no_break_found"},
         "retrieval_actions": {"action": drawn.choice(("CORRECT",) * 7 + ("AMBIGUOUS",) * 2 + ("INCORRECT",))},
+        "host_actions": {"result": drawn.choice(("good",) * 9 + ("bad",))},
         "graded_answers": {
             "question_type": drawn.choice(("country", "religion")),
             "action": drawn.choice(("CORRECT",) * 3 + ("AMBIGUOUS", "INCORRECT")),

@@ -50,6 +50,7 @@ from ragtrace.registry.instruments import (
     EVIDENCE_RECALL,
     EVIDENCE_TOKEN_SHARE,
     GRADED_ANSWERS,
+    HOST_ACTIONS,
     INSTRUMENTS,
     JOINT_QUERY_COVERAGE,
     LOST_EVIDENCE,
@@ -152,6 +153,28 @@ _INCORRECT: Final = _graded_panel(
     (Target(_of_actions("segment", action="INCORRECT"), "{{segment}}", exemplar=True),),
 )
 
+_DISAGREES: Final = Panel(
+    title="The host's corrective step takes another action, by segment",
+    kind="timeseries",
+    description=f"{HOST_ACTIONS.brief} Either the step does not do what its grades say, or its thresholds are others.",
+    unit="percentunit",
+    targets=(
+        Target(
+            share(
+                increase(HOST_ACTIONS, "segment", window=WINDOW, stratum="random", result="bad"),
+                increase(HOST_ACTIONS, "segment", window=WINDOW, stratum="random"),
+            ),
+            "{{segment}}",
+            exemplar=True,
+        ),
+    ),
+    width=12,
+    minimum=0,
+    maximum=1,
+    least_step=FEW_SAMPLES,
+    empty="It fills where the application records its action: `request.grade(..., action=...)`.",
+)
+
 _RIGHT_BY_ACTION: Final = _graded_panel(
     "Right answers, by action",
     f"{GRADED_ANSWERS.brief} A grade is worth something where CORRECT stands high above INCORRECT.",
@@ -193,6 +216,7 @@ RETRIEVAL: Final = _dashboard(
             _INCORRECT,
             _RIGHT_BY_ACTION,
             _TRUSTED,
+            _DISAGREES,
             means("Best candidate, by the judge of relevance", (BEST_RELEVANCE,), empty=_GRADED),
             distribution(BEST_RELEVANCE, empty=_GRADED),
         ),
