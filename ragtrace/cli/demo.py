@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ragtrace.cli.export import DEFAULT_PORT, HostOption
-from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json
+from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table
 from ragtrace.cli.web import WEB_PORT, serve_pages
 
 __all__ = ["demo"]
@@ -39,6 +39,13 @@ def demo(
             "--questions", metavar="FILE", help="Write the demo's questions for `ragtrace replay` (.jsonl), and end."
         ),
     ] = None,
+    corrective: Annotated[
+        bool,
+        typer.Option(
+            "--corrective",
+            help="Run the example of corrective retrieval instead: with and without correction, and the gate between.",
+        ),
+    ] = False,
     keep_serving: Annotated[
         bool, typer.Option("--serve", help="Serve the pages, and /metrics beside them, when the run is over.")
     ] = False,
@@ -56,6 +63,9 @@ def demo(
     if questions is not None:
         _write(questions)
         return
+    if corrective:
+        _correct(store, as_json)
+        return
     from ragtrace import config
     from ragtrace.demo.report import report
     from ragtrace.demo.runner import run
@@ -72,6 +82,31 @@ def demo(
         console().print(report(result))
     if keep_serving:
         _serve(url, host, port, web_port)
+
+
+def _correct(store: str | None, as_json: bool) -> None:
+    """Ask both pipelines of the example the same questions, and let the gate compare them."""
+    from ragtrace import config
+    from ragtrace.demo.corrective import compare
+    from ragtrace.gate.reports import terminal
+
+    url = config.load(store=store).store
+    found = compare(url)
+    if as_json:
+        print_json(found.to_json())
+        return
+    rows = (
+        (each.where, str(each.questions), str(each.right["vanilla"]), str(each.right["corrective"]), *map(
+            str, (each.actions.get(action, 0) for action in ("CORRECT", "AMBIGUOUS", "INCORRECT"))),
+         ", ".join(f"{stage} {count}" for stage, count in each.blamed.items()) or "nobody")
+        for each in found.cells
+    )  # fmt: skip
+    print_table(
+        ("evidence", "questions", "right", "corrected", "CORRECT", "AMBIGUOUS", "INCORRECT", "blamed when corrected"),
+        rows,
+    )
+    console().print()
+    console().print(terminal.render_report(found.gate, every=False, store=store))
 
 
 def _serve(url: str, host: str, port: int, web_port: int) -> None:

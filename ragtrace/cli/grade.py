@@ -70,7 +70,11 @@ def request(
     if why is not None:
         _explain(record, _relevance(judge), why, as_json=as_json)
         return
-    found = grade_request(record, _relevance(judge), thresholds) if judge else host_grades(record, thresholds)
+    is_graded = record.graded is not None and bool(record.graded.grades)
+    if is_graded and not judge:
+        found = host_grades(record, thresholds)
+    else:
+        found = grade_request(record, _relevance(judge), thresholds)
     if as_json:
         print_json(to_builtins(found))
     else:
@@ -253,14 +257,11 @@ def _print_attribution(found: GradeAttribution) -> None:
 
 
 def _relevance(given: list[str] | None) -> RelevanceJudge:
-    """The judge of relevance. Raises: ConfigurationError where none is named."""
+    """The judge of relevance: the one that is named, else the built-in one. Raises: MissingExtraError."""
     from ragtrace.engines.model_names import as_judges, load_judges
-    from ragtrace.errors import ConfigurationError
 
     models = as_judges(given or ())
-    if "relevant" not in models:
-        raise ConfigurationError("no model grades: name one by --judge relevant=MODEL (docs/how-to/judges.md)")
-    found = load_judges({"relevant": models["relevant"]}).relevant
+    found = load_judges({"relevant": models.get("relevant", "builtin")}).relevant
     assert found is not None
     return found
 

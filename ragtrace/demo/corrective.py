@@ -18,12 +18,13 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import resources
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import ragtrace
 from ragtrace.coverage.text import content_words, sentences
@@ -33,9 +34,15 @@ from ragtrace.demo._wiki_server import WikiApplication, wiki_server
 from ragtrace.errors import ConfigurationError
 from ragtrace.grading import Action, GradeThresholds, action_of, document_action, refine, strips
 from ragtrace.http_client import NoAnswer
+from ragtrace.store import Store
+from ragtrace.types import RequestRecord, to_builtins
+
+if TYPE_CHECKING:
+    from ragtrace.gate import GateReport
 
 __all__ = [
     "THRESHOLDS",
+    "Comparison",
     "Corrective",
     "CorrectiveAnswer",
     "Evidence",
@@ -45,7 +52,9 @@ __all__ = [
     "Passage",
     "Search",
     "Vanilla",
+    "WhereCell",
     "WordIndex",
+    "compare",
     "corrective",
     "vanilla",
     "write_questions",
@@ -59,6 +68,7 @@ _PACKED: Final = 5  # passages in the prompt where nothing is graded
 _READ: Final = 5  # pages of a search; it ends at the first that is CORRECT
 _QUOTED: Final = 2  # sentences of an answer
 _NOTHING: Final = "Nothing was found."
+_PIPELINES: Final = ("vanilla", "corrective")
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +322,66 @@ def write_questions(file: Path) -> int:
     ]
     file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return len(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class WhereCell:
+    """The questions whose evidence is in the same place: how many answers hold the right one, by pipeline, which
+    actions were taken, and whom the verdicts of the corrected requests blame."""
+
+    where: str
+    questions: int
+    right: Mapping[str, int]
+    actions: Mapping[str, int]
+    blamed: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The example without and with correction, and what the gate says of the change."""
+
+    cells: tuple[WhereCell, ...]
+    gate: GateReport
+
+    def to_json(self) -> dict[str, Any]:
+        """As `--json` prints it."""
+        return {"cells": [asdict(each) for each in self.cells], "gate": to_builtins(self.gate)}
+
+
+def compare(store_url: str) -> Comparison:
+    """Replay the example's questions by both pipelines into a store, as `vanilla` and `corrective`, in place of earlier
+    ones, and compare them by the gate. Raises: ConfigurationError, StoreError."""
+    from ragtrace.gate.replay.questions import read_questions
+    from ragtrace.gate.replay.run import replay
+    from ragtrace.gate.runs import run as judged
+
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "questions.jsonl"
+        write_questions(file)
+        asked = read_questions(file)
+    for name in _PIPELINES:
+        replay(asked, f"ragtrace.demo.corrective:{name}", name, store_url, service=_SERVICE, again="restart")
+    gate = judged("replay:vanilla", "replay:corrective", store=store_url, service=_SERVICE)
+    with Store.open(store_url) as store:
+        ids = {name: {row.question: row.request_id for row in store.replayed(name)} for name in _PIPELINES}
+        known = store.get_records([request_id for rows in ids.values() for request_id in rows.values()])
+        analyses = store.get_analyses(list(ids["corrective"].values()))
+    cells = []
+    for where in dict.fromkeys(question.segment or "" for question in asked):
+        own = [question for question in asked if question.segment == where]
+        right = {
+            name: sum(str(each.answer) in _answer(known[ids[name][each.id]]) for each in own) for name in _PIPELINES
+        }
+        corrected = [ids["corrective"][each.id] for each in own]
+        taken = (said.action for each in corrected if (said := known[each].graded) is not None)
+        stages = (analyses[each].diagnosis.stage for each in corrected if each in analyses)
+        actions, blamed = (Counter(str(one) for one in counted if one is not None) for counted in (taken, stages))
+        cells.append(WhereCell(where, len(own), right, dict(actions), dict(blamed)))
+    return Comparison(tuple(cells), gate)
+
+
+def _answer(record: RequestRecord) -> str:
+    return (record.generation.answer if record.generation else None) or ""
 
 
 def _entries() -> list[dict[str, Any]]:

@@ -154,6 +154,7 @@ class BuiltinVerifier:
 
     Attributes:
         name, digest: stored with the claims.
+        encoder: what reads the texts.
         layer: that of embeddings: it reads no claim and evidence together.
         evidence_words: how much of all packed chunks a claim is put beside.
         calibration: None, since its probabilities are of even odds over several data sets, and of no service.
@@ -165,7 +166,7 @@ class BuiltinVerifier:
     calibration: Final = None
 
     def __init__(self, encoder: TokenEncoder, *, cache_bytes: int = CACHE_BYTES) -> None:
-        self._encoder = encoder
+        self.encoder = encoder
         self._cache = PairCache(cache_bytes)
 
     @classmethod
@@ -176,7 +177,7 @@ class BuiltinVerifier:
     @property
     def digest(self) -> str:
         """What tells these weights from others."""
-        said = f"{self._encoder.digest} {BIAS} {sorted(WEIGHTS.items())} {NEAREST_WORDS}"
+        said = f"{self.encoder.digest} {BIAS} {sorted(WEIGHTS.items())} {NEAREST_WORDS}"
         return hashlib.blake2b(said.encode(), digest_size=6).hexdigest()
 
     def verify(self, pairs: Sequence[Pair]) -> list[Verdict]:
@@ -209,7 +210,7 @@ class BuiltinVerifier:
             texts = dict.fromkeys(
                 text for (claim, _), parts in zip(chosen, near, strict=True) for text in (claim, *parts)
             )
-            vectors = dict(zip(texts, self._encoder.encode(list(texts)), strict=True))
+            vectors = dict(zip(texts, self.encoder.encode(list(texts)), strict=True))
             rows += [
                 [*_by_words(*pair), *_by_tokens(vectors[pair[0]], [vectors[part] for part in parts])]
                 for pair, parts in zip(chosen, near, strict=True)
@@ -223,7 +224,7 @@ class BuiltinVerifier:
         """The sentences of the evidence that are read token by token: about so many words, those nearest to the claim
         by words, in pieces that the encoder reads whole."""
         read = sentences(gather(claim, [evidence], limit=words))
-        return list(dict.fromkeys(piece for sentence in read for piece in self._encoder.pieces(sentence.text)))
+        return list(dict.fromkeys(piece for sentence in read for piece in self.encoder.pieces(sentence.text)))
 
 
 def _by_words(claim: str, evidence: str) -> list[float]:

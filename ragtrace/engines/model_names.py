@@ -14,6 +14,7 @@ from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from ragtrace.engines._builtin_relevance import BuiltinRelevance
     from ragtrace.engines._builtin_verifier import BuiltinVerifier
     from ragtrace.engines.causal_lm import CausalLM
     from ragtrace.engines.chat_judge import ChatJudge
@@ -122,7 +123,7 @@ class Judges:
     """What judges in each role; None: nobody does."""
 
     entails: EntailmentVerifier | BuiltinVerifier | ChatJudge | None = None
-    relevant: RelevanceClassifier | ChatJudge | None = None
+    relevant: RelevanceClassifier | BuiltinRelevance | ChatJudge | None = None
     answers: RelevanceClassifier | ChatJudge | None = None
 
 
@@ -158,6 +159,7 @@ def load_judges(
     budget: what all judges behind servers may spend together. calibrations: files, by role. Raises: as `load_judge`,
     and ConfigurationError for the calibration of a role that nobody judges in.
     """
+    from ragtrace.engines._builtin_relevance import BuiltinRelevance
     from ragtrace.engines.chat_judge import ChatJudge
 
     files = dict(calibrations or {})
@@ -178,12 +180,31 @@ def load_judges(
         if model is None:
             return None
         known = loaded.get(model)
-        loaded[model] = (
+        found = (
             known.in_role(role) if known is not None else load_judge(role, model, budget=budget, calibrations=of(model))
         )
-        return loaded[model]
+        assert not isinstance(found, BuiltinRelevance)  # it is named apart
+        loaded[model] = found
+        return found
 
-    return Judges(entails, other("relevant"), other("answers"))
+    relevant: RelevanceClassifier | BuiltinRelevance | ChatJudge | None
+    if models.get("relevant") == _BUILTIN:
+        relevant = _builtin_relevance(entails, files.get("relevant"))
+    else:
+        relevant = other("relevant")
+    return Judges(entails, relevant, other("answers"))
+
+
+def _builtin_relevance(beside: object, calibration: str | None) -> BuiltinRelevance:
+    """The built-in judge of relevance, with the encoder of the verifier where that is the built-in one."""
+    from ragtrace.engines._builtin_relevance import BuiltinRelevance
+    from ragtrace.engines._builtin_verifier import BuiltinVerifier
+    from ragtrace.engines.calibration import Calibration
+
+    known = Calibration.load(Path(calibration)) if calibration is not None else None
+    if isinstance(beside, BuiltinVerifier):
+        return BuiltinRelevance(beside.encoder, calibration=known)
+    return BuiltinRelevance.load(known)
 
 
 @overload
@@ -203,28 +224,31 @@ def load_judge(
     *,
     budget: Budget | None = None,
     calibrations: Mapping[Role, str] | None = None,
-) -> RelevanceClassifier | ChatJudge: ...
+) -> RelevanceClassifier | BuiltinRelevance | ChatJudge: ...
 
 
 def load_judge(
     role: Role, model: str, *, budget: Budget | None = None, calibrations: Mapping[Role, str] | None = None
-) -> EntailmentVerifier | BuiltinVerifier | RelevanceClassifier | ChatJudge:
+) -> EntailmentVerifier | BuiltinVerifier | RelevanceClassifier | BuiltinRelevance | ChatJudge:
     """A sequence classifier from a folder or by its Hugging Face name, or `chat:URL#NAME` of an OpenAI server.
 
-    `builtin` judges claims with what the models extra installs. `URL#NAME` without `chat:` is a server that continues
-    texts. The key, where the server wants one, stands in the environment variable that `JUDGE_KEY` names. budget: of a
-    judge behind a server. calibrations: files, by role; by default those of a classifier's folder.
+    `builtin` judges claims and relevance with what the models extra installs. `URL#NAME` without `chat:` is a server
+    that continues texts. The key, where the server wants one, stands in the environment variable that `JUDGE_KEY`
+    names. budget: of a judge behind a server. calibrations: files, by role; by default those of a classifier's folder.
 
-    Raises: ModelError when it cannot be loaded, ConfigurationError for a URL without a name or `builtin` in a role but
-    `entails`, MissingExtraError.
+    Raises: ModelError when it cannot be loaded, ConfigurationError for a URL without a name or `builtin` as a
+    judge of answers, MissingExtraError.
     """
     if model == _BUILTIN:
-        if role != "entails":
+        if role == "answers":
             raise ConfigurationError.of(
-                f"judge of {role}",
+                "judge of answers",
                 model,
-                "a model that tells relevance: the built-in one judges claims (entails) alone",
+                "a model that tells whether an answer speaks of the question: the built-in ones judge claims "
+                "(entails) and chunks (relevant)",
             )
+        if role == "relevant":
+            return _builtin_relevance(None, (calibrations or {}).get(role))
         if calibrations and role in calibrations:
             raise ConfigurationError.of(
                 f"calibration of {role}", calibrations[role], "none: the built-in judge is fitted as it is"

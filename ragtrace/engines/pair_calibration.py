@@ -13,6 +13,7 @@ from ragtrace.engines.labels import ROLES, Role
 from ragtrace.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from ragtrace.engines._builtin_relevance import BuiltinRelevance
     from ragtrace.engines.chat_judge import ChatJudge
     from ragtrace.engines.pair_classifier import RelevanceClassifier
     from ragtrace.engines.verifier import EntailmentVerifier
@@ -69,8 +70,9 @@ def calibrate_judge(model: str, role: str, pairs: Sequence[LabelledPair], *, met
     return Calibration.fit_pairs(said, truth, groups, method=as_method(method), model=judge.digest, data=data)
 
 
-def _bare(role: Role, model: str) -> EntailmentVerifier | RelevanceClassifier | ChatJudge:
+def _bare(role: Role, model: str) -> EntailmentVerifier | RelevanceClassifier | BuiltinRelevance | ChatJudge:
     """The judge without a calibration: a folder may hold one."""
+    from ragtrace.engines._builtin_relevance import BuiltinRelevance
     from ragtrace.engines._builtin_verifier import BuiltinVerifier
     from ragtrace.engines.chat_judge import ChatJudge
     from ragtrace.engines.model_names import load_judge
@@ -80,16 +82,22 @@ def _bare(role: Role, model: str) -> EntailmentVerifier | RelevanceClassifier | 
         raise ConfigurationError.of(
             "judge", model, "a classifier or chat:URL#NAME: the built-in one is fitted as it is"
         )
-    if not isinstance(found, ChatJudge):
+    if not isinstance(found, ChatJudge | BuiltinRelevance):
         found.calibration = None
     return found
 
 
 def _support(
-    judge: EntailmentVerifier | RelevanceClassifier | ChatJudge, role: Role, pairs: Sequence[tuple[str, str]]
+    judge: EntailmentVerifier | RelevanceClassifier | BuiltinRelevance | ChatJudge,
+    role: Role,
+    pairs: Sequence[tuple[str, str]],
 ) -> list[float]:
     """What the judge says by itself of each pair, in [0, 1]."""
+    from ragtrace.engines._builtin_relevance import BuiltinRelevance
     from ragtrace.engines.chat_judge import ChatJudge
+
+    if isinstance(judge, BuiltinRelevance):
+        return judge.relevant(pairs)
 
     if not isinstance(judge, ChatJudge):
         return [float(share) for share in judge.probabilities(pairs)[0]]

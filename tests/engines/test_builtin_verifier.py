@@ -60,22 +60,22 @@ def test_what_a_claim_copies_has_full_features(verifier: BuiltinVerifier) -> Non
 
 def test_a_pair_reads_alike_in_any_batch(verifier: BuiltinVerifier) -> None:
     """Whatever it is padded with; a pair that was asked before comes from the cache."""
-    encoder = TokenEncoder(verifier._encoder._model, verifier._encoder._tokenizer, cache_bytes=0)
+    encoder = TokenEncoder(verifier.encoder._model, verifier.encoder._tokenizer, cache_bytes=0)
     alone = BuiltinVerifier(encoder, cache_bytes=0)
     pairs = [("The limit is 30 days.", EVIDENCE), (EVIDENCE, "Nothing. " * 90), ("A loss.", EVIDENCE * 3)]
     together = [support for support, _ in alone.verify(pairs)]
     assert together == pytest.approx([alone.verify([pair])[0][0] for pair in pairs], abs=1e-4)
     first = verifier.verify(pairs)
-    verifier._encoder.encode, kept = None, verifier._encoder.encode  # type: ignore[method-assign, assignment]
+    verifier.encoder.encode, kept = None, verifier.encoder.encode  # type: ignore[method-assign, assignment]
     try:
         assert verifier.verify(pairs) == first
     finally:
-        verifier._encoder.encode = kept  # type: ignore[method-assign]
+        verifier.encoder.encode = kept  # type: ignore[method-assign]
 
 
 def test_a_passage_that_comes_again_is_read_once(verifier: BuiltinVerifier) -> None:
     """Beside any claim, with the same outcome; what was asked for longest ago is forgotten first."""
-    encoder = TokenEncoder(verifier._encoder._model, verifier._encoder._tokenizer)
+    encoder = TokenEncoder(verifier.encoder._model, verifier.encoder._tokenizer)
     read: list[str] = []
     by_model = encoder._read
 
@@ -137,8 +137,8 @@ def test_weights_that_differ_have_another_digest(verifier: BuiltinVerifier, monk
 
 
 def test_it_judges_claims_alone() -> None:
-    """It has not earned the other roles; the error says so."""
-    with pytest.raises(ConfigurationError, match="judge of relevant 'builtin'"):
-        load_judges({"relevant": "builtin"})
+    """It has not earned the others; the error says so. Of chunks another one judges."""
+    with pytest.raises(ConfigurationError, match="judge of answers 'builtin'"):
+        load_judges({"answers": "builtin"})
     with pytest.raises(ConfigurationError, match="fitted as it is"):
         load_judges({"entails": "builtin"}, calibrations={"entails": "calibration.json"})

@@ -1,0 +1,283 @@
+"""The built-in judge of relevance on data sets that its fit did not see, beside words; and whether its grades tell that
+evidence is there.
+
+Of each question the ten passages that BM25 finds are judged, and those of its evidence that it does not find. A set is
+judged by weights that the other sets gave. The fit is a logistic regression with an offset for each set, in which each
+set and both of its labels weigh the same; no weight may be negative. Intervals of AUROC are of 95 %, over resampled
+questions.
+
+Then evidence of a share of the questions (`--removed`) is taken away. Half of the questions fit the least grade from
+which CORRECT is right in nine of ten for sure, and the others tell how often it is: an action is right where evidence
+is among the candidates. AMBIGUOUS ends where it is there in less than half.
+
+Usage: python bench/builtin_relevance.py [--sets NAME ...] [--features FILE] [--fit] [--removed SHARE ...] [--cost];
+RAGTRACE_BENCH_DATA names the folder of the data sets. `--fit` prints the weights that
+`ragtrace/engines/_builtin_relevance.py` holds. `--cost`: processor seconds of one core for 50 candidates.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
+
+from bench.datasets import DATA, half_of, read
+from bench.support import auroc
+from bench.verdicts.handwritten import read_domains
+from ragtrace.demo.corrective import WordIndex
+from ragtrace.engines._builtin_relevance import FEATURES, BuiltinRelevance
+from ragtrace.engines.models import torch_threads
+from ragtrace.grading import ACTIONS, GradeThresholds, document_action, fit_upper, grade_of
+from ragtrace.wilson import TWO_SIDED_95, wilson
+
+OPEN: Final = ("clapnq", "mtrag", "handwritten")
+UNSEEN: Final = ("scifact", "handwritten-held-out")
+RIDGE: Final = 20.0
+PER_SET: Final = 1000.0
+FOUND: Final = 10
+MOST: Final = 400  # questions of a set
+DRAWS: Final = 500
+WANTED: Final = 0.9
+_UNASKED: Final = ("chit_chat", "language", "json", "code")
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with its candidates and which of them hold its evidence."""
+
+    name: str
+    question: str
+    texts: tuple[str, ...]
+    is_relevant: tuple[bool, ...]
+    words: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A set's pairs as arrays. owners: the number of each pair's question; halves: of each question."""
+
+    rows: Floats
+    truth: NDArray[np.bool_]
+    owners: NDArray[np.int_]
+    words: Floats
+    halves: NDArray[np.bool_]
+
+
+def questions(name: str) -> Iterator[Asked]:
+    """The questions of a set, at most `MOST`, drawn by a fixed seed. Raises: FileNotFoundError."""
+    if name.startswith("handwritten"):
+        for domain in read_domains(held_out=True):
+            if domain.held_out != (name != "handwritten"):
+                continue
+            passages = {passage.id: passage.chunk for passage in domain.passages.values()}
+            index = WordIndex(passages)
+            for each in domain.questions:
+                evidence = {key for group in each.evidence for key in group}
+                if evidence and each.kind not in _UNASKED:
+                    yield _asked(index, passages, f"{domain.name}/{each.id}", each.question, evidence)
+        return
+    data = read(name, DATA)
+    index = WordIndex(data.passages)
+    cases = list(data.cases)
+    random.Random(0).shuffle(cases)
+    for case in cases[:MOST]:
+        yield _asked(index, data.passages, case.case_id, case.asked, set(case.evidence))
+
+
+def _asked(index: WordIndex, passages: Mapping[str, str], name: str, question: str, evidence: set[str]) -> Asked:
+    found = [each.chunk_id for each in index.find(question)][:FOUND]
+    chosen = [*found, *sorted(evidence.intersection(passages) - set(found))]
+    texts = tuple(passages[key] for key in chosen)
+    grades = tuple(index.grade(question, texts))
+    return Asked(name, question, texts, tuple(key in evidence for key in chosen), grades)
+
+
+def judged(asked: Sequence[Asked], judge: BuiltinRelevance) -> Judged:
+    """The features of all pairs of a set."""
+    rows = [judge.features([(each.question, text) for text in each.texts]) for each in asked]
+    return Judged(
+        np.concatenate(rows),
+        np.array([one for each in asked for one in each.is_relevant]),
+        np.array([place for place, each in enumerate(asked) for _ in each.texts]),
+        np.array([one for each in asked for one in each.words]),
+        np.array([half_of(each.name) == "development" for each in asked]),
+    )
+
+
+def fit(sets: Sequence[Judged]) -> tuple[Floats, Floats]:
+    """The weights of `FEATURES`, and the offset of each set at even odds."""
+    from scipy.optimize import minimize  # type: ignore[import-untyped]
+
+    x = np.concatenate([each.rows for each in sets])
+    truth = np.concatenate([each.truth for each in sets]).astype(float)
+    which = np.concatenate([np.full(len(each.truth), place) for place, each in enumerate(sets)])
+    weight = np.concatenate(
+        [np.where(each.truth, PER_SET / 2 / each.truth.sum(), PER_SET / 2 / (~each.truth).sum()) for each in sets]
+    )
+    scale, count = x.std(axis=0) + 1e-9, len(FEATURES)
+    z = (x - x.mean(axis=0)) / scale
+
+    def loss(t: Floats) -> tuple[float, Floats]:
+        odds = z @ t[:count] + t[count:][which]
+        error = weight * (1 / (1 + np.exp(-odds)) - truth)
+        gradient = np.append(z.T @ error + RIDGE * t[:count], np.bincount(which, error, minlength=len(sets)))
+        fitted = (weight * (np.logaddexp(0, odds) - truth * odds)).sum()
+        return float(fitted + RIDGE * (t[:count] ** 2).sum() / 2), gradient
+
+    bounds = [(0, None)] * count + [(None, None)] * len(sets)
+    found = minimize(loss, np.zeros(count + len(sets)), jac=True, method="L-BFGS-B", bounds=bounds).x
+    weights = found[:count] / scale
+    return weights, found[count:] - x.mean(axis=0) @ weights
+
+
+def grades_by_others(name: str, sets: Mapping[str, Judged]) -> Floats:
+    """The grades of a set's pairs by weights that other sets gave."""
+    weights, offsets = fit([sets[each] for each in OPEN if each in sets and each != name])
+    odds = sets[name].rows @ weights + offsets.mean()
+    return np.array([grade_of(float(share)) for share in 1 / (1 + np.exp(-odds))])
+
+
+def interval(truth: NDArray[np.bool_], scores: Floats, owners: NDArray[np.int_]) -> tuple[float, float, float]:
+    """The AUROC with its interval over resampled owners."""
+    groups = [np.flatnonzero(owners == owner) for owner in np.unique(owners)]
+    draw, draws = np.random.default_rng(0), []
+    for _ in range(DRAWS):
+        rows = np.concatenate([groups[each] for each in draw.integers(len(groups), size=len(groups))])
+        if 0 < truth[rows].sum() < len(rows):
+            draws.append(auroc(truth[rows].astype(float), scores[rows]))
+    low, high = np.percentile(draws, [2.5, 97.5])
+    return auroc(truth.astype(float), scores), float(low), float(high)
+
+
+def first_right(each: Judged, scores: Floats) -> float:
+    """The share of the questions whose best candidate is relevant."""
+    places = [np.flatnonzero(each.owners == owner) for owner in np.unique(each.owners)]
+    return statistics.fmean(
+        float(each.truth[rows[np.argmax(scores[rows])]]) for rows in places if each.truth[rows].any()
+    )
+
+
+def print_ranking(sets: Mapping[str, Judged]) -> None:
+    """How well grades tell relevant candidates from others, beside words."""
+    print(f"{'set':22} pairs (relevant)  builtin: AUROC [95 %], best is relevant     words: AUROC, best is relevant")
+    for name, each in sets.items():
+        grades = grades_by_others(name, sets)
+        value, low, high = interval(each.truth, grades, each.owners)
+        words = auroc(each.truth.astype(float), each.words)
+        print(
+            f"{name:22} {len(each.truth):5} ({each.truth.sum():4})  {value:.3f} [{low:.3f}, {high:.3f}]"
+            f"{first_right(each, grades):14.0%}{words:22.3f}{first_right(each, each.words):14.0%}",
+            flush=True,
+        )
+
+
+def print_actions(sets: Mapping[str, Judged], removed: float) -> None:
+    """Whether the best grade tells that evidence is there, and the actions at thresholds of the other half."""
+    print(f"\nevidence of {removed:.0%} of the questions is taken away")
+    for name, each in sets.items():
+        grades, draw = grades_by_others(name, sets), np.random.default_rng(0)
+        best, there, halves = [], [], []
+        for owner in np.unique(each.owners):
+            rows, is_gone = np.flatnonzero(each.owners == owner), draw.random() < removed
+            rows = rows[~each.truth[rows]] if is_gone else rows
+            if len(rows):
+                best.append(float(grades[rows].max()))
+                there.append(bool(each.truth[rows].any()))
+                halves.append(bool(each.halves[owner]))
+        truth, top = np.array(there), np.array(best)
+        value, low, high = interval(truth, top, np.arange(len(top)))
+        print(f"{name}: {len(top)} questions; AUROC of the best grade for evidence {value:.3f} [{low:.3f}, {high:.3f}]")
+        _print_thresholds(top, truth, np.array(halves))
+
+
+def _print_thresholds(best: Floats, there: NDArray[np.bool_], halves: NDArray[np.bool_]) -> None:
+    upper = fit_upper(best[~halves].tolist(), there[~halves].tolist(), WANTED)
+    if upper.threshold is None:
+        print(f"  {upper.reason}")
+        return
+    below = fit_upper((-best[~halves]).tolist(), (~there[~halves]).tolist(), 0.5)
+    lower = min(upper.threshold, -below.threshold) if below.threshold is not None else -1.0
+    line = GradeThresholds(upper.threshold, lower)
+    actions = [document_action(float(grade), line) for grade in best[halves]]
+    print(f"  fitted on the other half: CORRECT from {line.upper:+.2f} on, INCORRECT below {line.lower:+.2f}")
+    for action in ACTIONS:
+        right = [bool(one) for one, taken in zip(there[halves], actions, strict=True) if taken == action]
+        if right:
+            low, high = wilson(sum(right), len(right), TWO_SIDED_95)
+            print(f"  {action:10} {len(right):4} of {len(actions)}: evidence there in {sum(right) / len(right):.1%} "
+                  f"[{low:.1%}, {high:.1%}]")  # fmt: skip
+
+
+def print_cost(rounds: int = 5) -> None:
+    """Processor seconds of one core for requests of 50 candidates of 100 words that were never read before."""
+    draw = random.Random(0)
+    words = [word for each in questions("clapnq") for word in each.texts[0].split()]
+    seconds = []
+    judge = BuiltinRelevance.load()
+    judge.relevant([("warm up", "a text")])
+    for round_ in range(rounds):
+        texts = []
+        for _ in range(50):
+            start = draw.randrange(len(words) - 100)
+            texts.append(" ".join(words[start : start + 100]))
+        began = time.process_time()
+        judge.relevant([(f"What is said of {words[round_]} and {words[-round_ - 1]}?", text) for text in texts])
+        seconds.append(time.process_time() - began)
+    print(f"50 candidates of 100 words: {statistics.median(seconds):.2f} s of one core, at most {max(seconds):.2f} s")
+
+
+def _read_or_judge(names: Sequence[str], file: Path | None) -> dict[str, Judged]:
+    if file is not None and file.exists():
+        with np.load(file) as known:
+            return {name: Judged(*(known[f"{name} {part}"] for part in Judged.__slots__)) for name in names}
+    judge = BuiltinRelevance.load()
+    sets = {}
+    for name in names:
+        sets[name] = judged(list(questions(name)), judge)
+        print(f"read {name}", file=sys.stderr, flush=True)
+    if file is not None:
+        arrays: dict[str, Any] = {
+            f"{name} {part}": getattr(each, part) for name, each in sets.items() for part in Judged.__slots__
+        }
+        np.savez(file, **arrays)
+    return sets
+
+
+def main() -> int:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="*", default=[*OPEN, *UNSEEN])
+    parser.add_argument("--features", type=Path, help="keeps what was computed of the pairs (.npz)")
+    parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--removed", type=float, nargs="*", default=[0.3, 0.5])
+    parser.add_argument("--cost", action="store_true")
+    given = parser.parse_args()
+    if given.cost:
+        with torch_threads(1):
+            print_cost()
+        return 0
+    sets = _read_or_judge(given.sets, given.features)
+    if given.fit:
+        weights, offsets = fit([sets[name] for name in OPEN])
+        print({name: round(float(weight), 2) for name, weight in zip(FEATURES, weights, strict=True)})
+        print(f"offsets {offsets.round(2).tolist()}, mean {offsets.mean():.2f}")
+    print_ranking(sets)
+    for removed in given.removed:
+        print_actions(sets, removed)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
