@@ -515,12 +515,13 @@ _COMMANDS: Final = (
         "have its own."),
     _of("analyze, calibrate", "judge_tokens", "whole number", None,
         "The most tokens that judges behind servers may read and write in an hour, by all workers of this command."),
-    _of("analyze", "grade_upper", "number from -1 to 1", 0.59,
+    _of("analyze", "grade_upper", "number from -1 to 1", None,
         "What was retrieved is CORRECT where a candidate has this grade or more. Grades go from -1 (surely not "
-        "relevant) to 1 (surely relevant): 2p - 1 of a judge's probability of relevance."),
-    _of("analyze", "grade_lower", "number from -1 to 1", -0.99,
+        "relevant) to 1 (surely relevant): 2p - 1 of a judge's probability of relevance. By default what `grade report "
+        "--keep` keeps for the service and the judge, else 0.59."),
+    _of("analyze", "grade_lower", "number from -1 to 1", None,
         "What was retrieved is INCORRECT where no candidate has this grade or more, from -1 (surely not relevant) to "
-        "1 (surely relevant)."),
+        "1 (surely relevant). By default as the upper one, else -0.99."),
     _of("label ask, web", "labeler", "text", None, "Who labels; by default the user's name."),
     _of("analyze, explain", "retriever", "model", None,
         "Explain why documents were retrieved: by a sentence encoder's folder or name, or cross:MODEL."),

@@ -75,12 +75,14 @@ FLAGS: Final = tuple(dict.fromkeys(one.flag for one in _FLAGGING if one.flag))
 class ServiceView:
     """What other requests of a service tell: whether its answers cite (None: not known yet), how usual words are in
     what it returns, how much its stages usually are in doubt (`doubts.log_odds_of`), and the calibrations by whose
-    lines it is judged: one at most for each judge."""
+    lines it is judged: one at most for each judge; grade_lines: from which grades on its retrieval is CORRECT and
+    AMBIGUOUS, by the name of the judge that grades."""
 
     cites: bool | None = None
     background: coverage.Background | None = None
     usual: Usual = field(default_factory=dict)
     calibrations: Sequence[ServiceCalibration] = ()
+    grade_lines: Mapping[str, GradeThresholds] = field(default_factory=dict)
 
     def calibration(self, verified_by: VerifiedBy | None, reader: str | None = None) -> ServiceCalibration | None:
         """The calibration of what judges a request. reader: what reads the names of its question (`reader_of`)."""
@@ -153,12 +155,12 @@ def examine(
     verified_by: VerifiedBy | None = None,
     entities: coverage.ReadEntities | None = None,
     returned: Collection[str] = (),
-    thresholds: GradeThresholds = POPQA,
+    thresholds: GradeThresholds | None = None,
     computed_at: int = 0,
 ) -> tuple[Analysis, Case]:
     """As `analyze_record`, with what the states of the stages were judged by. returned: chunks that the same version of
     the index is known to have returned to other requests; relevances: what models say of chunks and answer; thresholds:
-    from which grade on retrieval is CORRECT and AMBIGUOUS."""
+    from which grade on retrieval is CORRECT and AMBIGUOUS; None: by the service's line for what graded, or PopQA's."""
     recorded, record = record, coverage.united(record)
     facets = _facets(record, gold, entities)
     candidates = record.candidates
@@ -213,7 +215,7 @@ def examine(
         lost=lost,
         claims=claims,
         verified_by=verified_by if judged else None,
-        grading=_grading(record, relevances, thresholds),
+        grading=_grading(record, relevances, thresholds, service),
         computed_at=computed_at,
     )
     reader = reader_of(entities)
@@ -264,7 +266,12 @@ def with_probe(
     return replace(analysis, diagnosis=diagnosis)
 
 
-def _grading(record: RequestRecord, relevances: JudgedRelevance | None, thresholds: GradeThresholds) -> Grading | None:
+def _grading(
+    record: RequestRecord,
+    relevances: JudgedRelevance | None,
+    thresholds: GradeThresholds | None,
+    service: ServiceView,
+) -> Grading | None:
     """The grades of the candidates by the host's own evaluator, else by the judge of relevance; None where neither
     graded, or no text is known."""
     said = record.graded or HostGrades()
@@ -279,6 +286,7 @@ def _grading(record: RequestRecord, relevances: JudgedRelevance | None, threshol
         grades.update(dict.fromkeys(blank, LOWEST_GRADE))
         if record.candidates and not grades:
             return None
+    thresholds = thresholds or service.grade_lines.get(by, POPQA)
     return Grading(
         action=action_of(list(grades.values()), thresholds),
         grades=tuple(Grade(chunk_id=chunk_id, grade=grade) for chunk_id, grade in grades.items()),

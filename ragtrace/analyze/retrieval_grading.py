@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import floor
 from typing import Final
+from zlib import crc32
 
 from ragtrace.analyze.analysis import HOST, question_type_of
 from ragtrace.analyze.diagnosis import answered_right
@@ -38,7 +40,7 @@ from ragtrace.grading import (
     refine,
     strips,
 )
-from ragtrace.store import Sampled, Store, outcome_of
+from ragtrace.store import GradeLine, Sampled, Store, outcome_of
 from ragtrace.types import RequestRecord
 from ragtrace.wilson import TWO_SIDED_95, share_and_size, wilson
 
@@ -113,7 +115,8 @@ class GradeReport:
     """Actions of a window's requests, and what they were worth.
 
     outcomes: by action; by_kind: by action and class of question. wrong_kinds: those trusted and answered worse.
-    fitted: the threshold from which CORRECT would be right as often as was wanted, None where nothing was. told_by: how
+    fitted: the threshold from which CORRECT would be right as often as was wanted, None where nothing was. line: what
+    one half of the requests gives, with how it does on the other half; None where no threshold will do. told_by: how
     many outcomes feedback and verdicts told. disagreed: how often the host's own step took another action than the
     grades say, None where it never says which one it took.
     """
@@ -130,6 +133,7 @@ class GradeReport:
     wrong_kinds: tuple[ActionOutcome, ...]
     fitted: FittedThreshold | None = None
     disagreed: Disagreement | None = None
+    line: GradeLine | None = None
 
 
 def host_grades(record: RequestRecord, thresholds: GradeThresholds) -> RequestGrades:
@@ -260,7 +264,8 @@ def grade_report(
         if on_progress is not None:
             on_progress(min(start + _PAGE, len(rows)), len(rows))
     name = judge.name if judge is not None else " and ".join(names) or "nobody"
-    return _reported(service, name, thresholds, graded, dict(left_out), wanted)
+    report = _reported(service, name, thresholds, graded, dict(left_out), wanted)
+    return report if wanted is None else replace(report, line=_line(report, graded, wanted, since, until))
 
 
 def _judged(judge: RelevanceJudge, known: Sequence[tuple[Sampled, RequestRecord]]) -> Iterator[Sequence[float] | None]:
@@ -318,6 +323,36 @@ def _reported(
         wrong_kinds=tuple(confidently_wrong(requests)),
         fitted=fitted,
         disagreed=_disagreed(graded),
+    )
+
+
+def _line(report: GradeReport, graded: Sequence[_Graded], wanted: float, since: int, until: int) -> GradeLine | None:
+    """A threshold that the requests with an even hash give, judged on the others."""
+    told = [(each, right) for each in graded if (right := _is_right(each.row, each.record)[0]) is not None]
+    halves = [[pair for pair in told if crc32(pair[0].record.request_id.encode()) % 2 == half] for half in (0, 1)]
+    seen, others = halves
+    fitted = fit_upper(
+        [each.best for each, _ in seen], [right for _, right in seen], wanted, [e.weight for e, _ in seen]
+    )
+    if fitted.threshold is None:
+        return None
+    upper = floor(fitted.threshold * 1e4) / 1e4
+    trusted = [(right, each.weight) for each, right in others if each.best >= upper]
+    share, size = share_and_size(trusted) if trusted else (None, 0.0)
+    low, high = wilson(share * size, size, TWO_SIDED_95) if share is not None else (None, None)
+    return GradeLine(
+        service=report.service,
+        judge=report.judge,
+        upper=upper,
+        lower=min(report.thresholds.lower, upper),
+        wanted=wanted,
+        share=share,
+        low=low,
+        high=high,
+        requests=len(trusted),
+        fitted_on=len(seen),
+        since=since,
+        until=until,
     )
 
 

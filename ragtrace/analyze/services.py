@@ -14,6 +14,7 @@ from typing import Final
 
 from ragtrace.analyze.analysis import ServiceView
 from ragtrace.coverage import Background
+from ragtrace.grading import GradeThresholds
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import CalibrationState, Citing, Sampled, ServiceCalibration, ServiceTraffic, Store
 from ragtrace.store.populations import REPLAY
@@ -40,6 +41,7 @@ class Services:
         self._kept: dict[str, int] = {}  # requests behind what the store has of each service
         self._citing: dict[str, Citing] = {}
         self._calibrations: dict[str, list[ServiceCalibration]] = {}
+        self._grade_lines: dict[str, dict[str, GradeThresholds]] = {}
 
     def load(self, services: Iterable[str]) -> None:
         """Read what the store knows by now of these services."""
@@ -47,6 +49,9 @@ class Services:
         self._citing.update(self._store.citing(names))
         calibrations = self._store.calibrations(names)
         self._calibrations |= {name: [each for each in calibrations if each.service == name] for name in names}
+        self._grade_lines |= {name: {} for name in names}
+        for line in self._store.grade_lines(names):
+            self._grade_lines[line.service][line.judge] = GradeThresholds(line.upper, line.lower)
         made = self._store.traffic_made(names)
         for name in names:
             if name in self._kept and name not in made:
@@ -66,11 +71,13 @@ class Services:
         """What is known of a record's service."""
         cites, traffic = self._citing.get(record.service, Citing()).cites, self._traffic.get(record.service)
         calibrations = self._in_state(record.service, "active")
+        lines = self._grade_lines.get(record.service, {})
         if traffic is None:
-            return ServiceView(cites=cites, calibrations=calibrations)
+            return ServiceView(cites=cites, calibrations=calibrations, grade_lines=lines)
         return ServiceView(
             cites=cites,
             calibrations=calibrations,
+            grade_lines=lines,
             background=Background(len(traffic.seen), traffic.counts),
             usual={} if is_replayed(record) else traffic.doubts.get(self._judge, {}),
         )

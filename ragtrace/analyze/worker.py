@@ -30,7 +30,7 @@ from ragtrace.config import SETTINGS
 from ragtrace.coverage import ReadEntities
 from ragtrace.coverage.verifier import AnswerJudge, RelevanceJudge
 from ragtrace.errors import CorruptStore, RecordError
-from ragtrace.grading import POPQA, GradeThresholds
+from ragtrace.grading import GradeThresholds
 from ragtrace.probe import Probe, load_probe
 from ragtrace.record import active
 from ragtrace.store import (
@@ -82,7 +82,8 @@ class WorkerSettings:
     does such jobs, one by one, while no other job waits. verifier: a model that judges the claims of answers;
     embeddings: one that does so before it; without them words alone do. entities: a model that reads names in
     questions. relevance, answers: models that tell which chunks answer a question and whether an answer speaks of it.
-    thresholds: from which grade of relevance on what was retrieved is CORRECT, and AMBIGUOUS.
+    thresholds: from which grade of relevance on what was retrieved is CORRECT, and AMBIGUOUS; None: by the line that
+    is kept for each service and judge, else PopQA's.
     probe: asks the index about some requests once more, within a budget; prices: by model. None: those that
     `ragtrace.configure` was given in this process. tokenizers: count the tokens of models that are known by name.
     provider: what names the provider of a document in totals: source, doc_id, modality, a key of the metadata, or
@@ -103,7 +104,7 @@ class WorkerSettings:
     entities: ReadEntities | None = None
     relevance: RelevanceJudge | None = None
     answers: AnswerJudge | None = None
-    thresholds: GradeThresholds = POPQA
+    thresholds: GradeThresholds | None = None
     probe: Probe | None = None
     probe_budget: ProbeBudget | None = None
     provider: str = SETTINGS["provider"].default

@@ -63,8 +63,8 @@ def analyze(
     judge: Annotated[list[str] | None, option("judge", metavar="ROLE=MODEL")] = None,
     judge_calibration: Annotated[list[str] | None, option("judge_calibration", metavar="ROLE=FILE")] = None,
     judge_tokens: Annotated[int | None, option("judge_tokens", min=0)] = None,
-    grade_upper: Annotated[float, option("grade_upper", min=-1.0, max=1.0)] = SETTINGS["grade_upper"].default,
-    grade_lower: Annotated[float, option("grade_lower", min=-1.0, max=1.0)] = SETTINGS["grade_lower"].default,
+    grade_upper: Annotated[float | None, option("grade_upper", min=-1.0, max=1.0)] = None,
+    grade_lower: Annotated[float | None, option("grade_lower", min=-1.0, max=1.0)] = None,
     entities: Annotated[str | None, option("entities", metavar="PIPELINE")] = None,
     provider: Annotated[str, option("provider", metavar="KEY")] = SETTINGS["provider"].default,
     prices: Annotated[str | None, option("prices", metavar="JSON")] = None,
@@ -109,7 +109,7 @@ def analyze(
     from ragtrace.config import load
     from ragtrace.engines.model_names import as_baseline, as_calibrations, as_judges
     from ragtrace.export.events import sending_events
-    from ragtrace.grading import GradeThresholds
+    from ragtrace.grading import given_thresholds
     from ragtrace.store import ATTRIBUTION, COVERAGE, Store
 
     if (service is not None or since is not None) and not (redo or again):
@@ -127,7 +127,7 @@ def analyze(
             low_score=load().low_score,
             provider=provider,
             prices=load(prices=prices).prices,
-            thresholds=GradeThresholds(grade_upper, grade_lower),
+            thresholds=given_thresholds(grade_upper, grade_lower),
             depths=Depths.parse(explain, explain_rate, explain_utility_rate)
             if explain
             else Depths.parse(rate=explain_rate, utility_rate=explain_utility_rate),

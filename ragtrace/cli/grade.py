@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from math import floor
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from ragtrace.analyze.retrieval_grading import GradeReport, RequestGrades
     from ragtrace.coverage.verifier import RelevanceJudge
     from ragtrace.grading import ActionOutcome, GradeThresholds
+    from ragtrace.store import GradeLine
     from ragtrace.types import RequestRecord
 
 __all__ = ["app"]
@@ -30,10 +34,22 @@ app = typer.Typer(
 
 JudgeOption: TypeAlias = Annotated[list[str] | None, option("judge", metavar="relevant=MODEL")]
 UpperOption: TypeAlias = Annotated[
-    float, typer.Option("--upper", metavar="SCORE", help="From this grade on, -1 to 1, a document is CORRECT.")
+    float | None,
+    typer.Option(
+        "--upper",
+        metavar="SCORE",
+        help="From this grade on, -1 to 1, a document is CORRECT.  [default: what is kept for the service, else 0.59]",
+        show_default=False,
+    ),
 ]
 LowerOption: TypeAlias = Annotated[
-    float, typer.Option("--lower", metavar="SCORE", help="Below this grade every document is INCORRECT.")
+    float | None,
+    typer.Option(
+        "--lower",
+        metavar="SCORE",
+        help="Below this grade every document is INCORRECT.  [default: what is kept for the service, else -0.99]",
+        show_default=False,
+    ),
 ]
 
 
@@ -46,8 +62,8 @@ def _group() -> None:
 def request(
     request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="A request's id, or its beginning.")],
     judge: JudgeOption = None,
-    upper: UpperOption = 0.59,
-    lower: LowerOption = -0.99,
+    upper: UpperOption = None,
+    lower: LowerOption = None,
     why: Annotated[
         str | None,
         typer.Option(
@@ -60,21 +76,21 @@ def request(
     """Grade each candidate of one request, and show the parts of it that are worth keeping."""
     from ragtrace.analyze.retrieval_grading import grade_request, host_grades
     from ragtrace.cli.terminal import existing, find_record
-    from ragtrace.grading import GradeThresholds
     from ragtrace.store import Store
     from ragtrace.types import to_builtins
 
-    thresholds = GradeThresholds(upper, lower)
     with Store.open(existing(store)) as opened:
         record = find_record(opened, request_id)
+        lines = opened.grade_lines([record.service])
     if why is not None:
         _explain(record, _relevance(judge), why, as_json=as_json)
         return
     is_graded = record.graded is not None and bool(record.graded.grades)
     if is_graded and not judge:
-        found = host_grades(record, thresholds)
+        found = host_grades(record, _thresholds(upper, lower, lines, "host"))
     else:
-        found = grade_request(record, _relevance(judge), thresholds)
+        model = _relevance(judge)
+        found = grade_request(record, model, _thresholds(upper, lower, lines, model.name))
     if as_json:
         print_json(to_builtins(found))
     else:
@@ -88,8 +104,8 @@ def report(
     until: UntilOption = "now",
     segment: Annotated[str | None, typer.Option("--segment", help="Only this segment.", show_default=False)] = None,
     judge: JudgeOption = None,
-    upper: UpperOption = 0.59,
-    lower: LowerOption = -0.99,
+    upper: UpperOption = None,
+    lower: LowerOption = None,
     wanted: Annotated[
         float | None,
         typer.Option(
@@ -99,6 +115,13 @@ def report(
             show_default=False,
         ),
     ] = None,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep",
+            help="Grade the service by the threshold of --wanted from now on: one half of the requests fits it.",
+        ),
+    ] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, help="About the most requests that are graded.")] = 200,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -107,18 +130,21 @@ def report(
     from ragtrace.analyze.retrieval_grading import grade_report
     from ragtrace.cli.terminal import existing
     from ragtrace.cli.triage import window_of
-    from ragtrace.grading import GradeThresholds
+    from ragtrace.errors import ConfigurationError
     from ragtrace.store import Store
     from ragtrace.types import to_builtins
 
-    window, thresholds = window_of(since, until), GradeThresholds(upper, lower)
+    if keep and wanted is None:
+        raise ConfigurationError("--keep keeps the threshold of --wanted; give --wanted SHARE as well")
+    window, model = window_of(since, until), _relevance(judge) if judge else None
     with Store.open(existing(store)) as opened, progress() as bar:
         task = bar.add_task("grading", total=None)
+        lines = opened.grade_lines([service])
         found = grade_report(
             opened,
             service,
-            _relevance(judge) if judge else None,
-            thresholds,
+            model,
+            _thresholds(upper, lower, lines, model.name if model else None),
             since=window.since,
             until=window.until,
             segment=segment,
@@ -126,10 +152,13 @@ def report(
             limit=limit,
             on_progress=lambda done, of: bar.update(task, completed=done, total=of),
         )
+        is_kept = keep and found.line is not None
+        if keep and found.line is not None:
+            opened.keep_grade_line(replace(found.line, fitted_at=time.time_ns()))
     if as_json:
         print_json(to_builtins(found))
     else:
-        _print_report(found)
+        _print_report(found, is_kept=is_kept)
 
 
 @app.command("entities")
@@ -138,8 +167,8 @@ def entities(
     since: SinceOption,
     until: UntilOption = "now",
     judge: JudgeOption = None,
-    upper: UpperOption = 0.59,
-    lower: LowerOption = -0.99,
+    upper: UpperOption = None,
+    lower: LowerOption = None,
     each: Annotated[int, typer.Option("--each", min=2, help="Requests of each action that are explained.")] = 50,
     budget: Annotated[
         int, typer.Option("--budget", min=2, help="About the most pairs that the judge reads for one explanation.")
@@ -152,12 +181,12 @@ def entities(
     from ragtrace.analyze.entity_alignment import alignment_report, deciding_pairs
     from ragtrace.cli.terminal import existing
     from ragtrace.cli.triage import window_of
-    from ragtrace.grading import GradeThresholds
     from ragtrace.store import Store
     from ragtrace.types import to_builtins
 
-    window, thresholds, model = window_of(since, until), GradeThresholds(upper, lower), _relevance(judge)
+    window, model = window_of(since, until), _relevance(judge)
     with Store.open(existing(store)) as opened:
+        thresholds = _thresholds(upper, lower, opened.grade_lines([service]), model.name)
         pairs = deciding_pairs(
             opened, service, model, thresholds, since=window.since, until=window.until, each=each, limit=limit
         )
@@ -266,6 +295,17 @@ def _relevance(given: list[str] | None) -> RelevanceJudge:
     return found
 
 
+def _thresholds(
+    upper: float | None, lower: float | None, lines: Sequence[GradeLine], judge: str | None
+) -> GradeThresholds:
+    """Those that are given, else those that are kept for the judge (of several judges None has none), else PopQA's."""
+    from ragtrace.grading import POPQA, GradeThresholds, given_thresholds
+
+    own = [line for line in lines if judge is None or line.judge == judge]
+    kept = GradeThresholds(own[0].upper, own[0].lower) if len(own) == 1 else POPQA
+    return given_thresholds(upper, lower) or kept
+
+
 def _line(thresholds: GradeThresholds) -> str:
     return f"CORRECT from {thresholds.upper:+.2f} on, INCORRECT below {thresholds.lower:+.2f}"
 
@@ -293,7 +333,7 @@ def _print_request(found: RequestGrades) -> None:
             out.print(Text(f"\n{each.chunk_id}: {cut}"))
 
 
-def _print_report(report: GradeReport) -> None:
+def _print_report(report: GradeReport, *, is_kept: bool) -> None:
     from rich.text import Text
 
     out = console()
@@ -324,7 +364,7 @@ def _print_report(report: GradeReport) -> None:
     if report.by_kind:
         out.print()
         _print_outcomes("question", report.by_kind)
-    _print_fitted(report)
+    _print_fitted(report, is_kept=is_kept)
 
 
 def _print_outcomes(first: str, cells: tuple[ActionOutcome, ...]) -> None:
@@ -335,19 +375,35 @@ def _print_outcomes(first: str, cells: tuple[ActionOutcome, ...]) -> None:
     print_table((first, *(() if first == "action" else ("action",)), "requests", "answers right"), rows)
 
 
-def _print_fitted(report: GradeReport) -> None:
+def _print_fitted(report: GradeReport, *, is_kept: bool) -> None:
     fitted = report.fitted
     if fitted is None:
         return
     if fitted.threshold is None or fitted.share is None or fitted.low is None or fitted.high is None:
         console().print(f"\n{fitted.reason}", highlight=False)
         return
-    share = _share(fitted.share, fitted.low, fitted.high)
-    console().print(
+    share, out = _share(fitted.share, fitted.low, fitted.high), console()
+    out.print(
         f"\nfrom {fitted.threshold:+.2f} on, answers were right in {share} of {fitted.requests:,} requests:"
-        f" --upper {floor(fitted.threshold * 1e4) / 1e4:g}\nJudge it on other requests than these.",
+        f" --upper {floor(fitted.threshold * 1e4) / 1e4:g}",
         highlight=False,
     )
+    line = report.line
+    if line is None:
+        out.print(
+            "One half of them alone is too few to find it: judge it on other requests than these.", highlight=False
+        )
+        return
+    if line.share is not None and line.low is not None and line.high is not None:
+        share = _share(line.share, line.low, line.high)
+        out.print(
+            f"One half of them gives {line.upper:g}, and {share} of {line.requests:,} in the other half are right.",
+            highlight=False,
+        )
+    if is_kept:
+        out.print(f"{report.service} is graded by {line.upper:g} and {line.lower:g} from now on.", highlight=False)
+    else:
+        out.print("--keep grades the service by that from now on.", highlight=False)
 
 
 def _share(share: float, low: float, high: float) -> str:

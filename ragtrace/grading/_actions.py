@@ -30,6 +30,7 @@ __all__ = [
     "GradeThresholds",
     "action_of",
     "document_action",
+    "given_thresholds",
     "grade_of",
     "refine",
     "strips",
@@ -68,6 +69,13 @@ class GradeThresholds:
 
 POPQA: Final = GradeThresholds(upper=0.59, lower=-0.99)
 """Those that the reproduction uses for PopQA, of its own evaluator: another one, or other questions, needs others."""
+
+
+def given_thresholds(upper: float | None, lower: float | None) -> GradeThresholds | None:
+    """Those that somebody gave, PopQA's in place of one that was not; None where neither was given."""
+    if upper is None and lower is None:
+        return None
+    return GradeThresholds(POPQA.upper if upper is None else upper, POPQA.lower if lower is None else lower)
 
 
 def grade_of(probability: float) -> float:

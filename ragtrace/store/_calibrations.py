@@ -1,11 +1,14 @@
-"""Owns the calibrations of services: the lines that judge them, one in use and one in shadow for each judge.
+"""Owns the calibrations of services: the lines that judge them, one in use and one in shadow for each judge, and those
+of grades of retrieval.
 
-What was fitted never changes; a state does, and the counts of what a calibration in shadow would have said.
+What was fitted never changes; a state does, and the counts of what a calibration in shadow would have said. The lines
+of grades are in use at once, in place of those before.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from types import EllipsisType
@@ -14,11 +17,12 @@ from typing import Final
 import sqlalchemy as sa
 
 from ragtrace.store.database import bigint, clean
-from ragtrace.store.rows import FaultFigures, ServiceCalibration, ShadowCounts
+from ragtrace.store.rows import FaultFigures, GradeLine, ServiceCalibration, ShadowCounts
 from ragtrace.store.tables import calibration
 
-__all__ = ["accept", "find", "note", "propose", "reject"]
+__all__ = ["accept", "find", "grade_lines", "keep_grade_line", "note", "propose", "reject"]
 
+_GRADES: Final = "grades "  # before the name of a judge of relevance, in place of the digest of what judges stages
 _APART: Final = ("calibration_id", "service", "judge", "state", "created_at", "accepted_at", "shadow")
 
 
@@ -71,9 +75,31 @@ def note(connection: sa.Connection, counts: Mapping[str, ShadowCounts]) -> None:
 def find(connection: sa.Connection, services: Collection[str] | None = None) -> list[ServiceCalibration]:
     """The calibrations of these services, or of all, newest first."""
     query = sa.select(calibration).order_by(calibration.c.created_at.desc(), calibration.c.calibration_id)
+    query = query.where(calibration.c.judge.not_like(f"{_GRADES}%"))
     if services is not None:
         query = query.where(calibration.c.service.in_(sorted(map(clean, services))))
     return [_calibration(row) for row in connection.execute(query).mappings()]
+
+
+def keep_grade_line(connection: sa.Connection, line: GradeLine) -> None:
+    """Grade a service by this line from now on, and retire the one of the same judge before."""
+    service, judge = clean(line.service), f"{_GRADES}{clean(line.judge)}"
+    active = (*_of(service, judge), calibration.c.state == "active")
+    connection.execute(sa.update(calibration).where(*active).values(state="retired"))
+    row = {"calibration_id": secrets.token_hex(4), "service": service, "judge": judge, "state": "active"}
+    times = {"created_at": bigint(line.fitted_at), "accepted_at": bigint(line.fitted_at)}
+    connection.execute(sa.insert(calibration).values(**row, **times, fitted=json.dumps(asdict(line), sort_keys=True)))
+
+
+def grade_lines(connection: sa.Connection, services: Collection[str]) -> list[GradeLine]:
+    """The lines in use of these services, by their judges' names."""
+    query = sa.select(calibration.c.fitted).where(
+        calibration.c.service.in_(sorted(map(clean, services))),
+        calibration.c.judge.like(f"{_GRADES}%"),
+        calibration.c.state == "active",
+    )
+    found = (GradeLine(**json.loads(fitted)) for fitted in connection.execute(query).scalars())
+    return sorted(found, key=lambda line: (line.service, line.judge))
 
 
 def _of(service: str, judge: str) -> tuple[sa.ColumnElement[bool], ...]:

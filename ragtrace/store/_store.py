@@ -65,6 +65,7 @@ from ragtrace.store.rows import (
     Finished,
     GateRun,
     Glance,
+    GradeLine,
     Job,
     JobRow,
     JobState,
@@ -717,6 +718,16 @@ class Store:
         """Delete a calibration in shadow. False where none of this id is."""
         with self._database.write() as connection:
             return calibrations.reject(connection, calibration_id)
+
+    def keep_grade_line(self, line: GradeLine) -> None:
+        """Grade a service's retrieval by this line from now on, in place of the one of the same judge before."""
+        with self._database.write() as connection:
+            calibrations.keep_grade_line(connection, line)
+
+    def grade_lines(self, services: Collection[str]) -> list[GradeLine]:
+        """The lines by which retrieval of these services is graded, of each judge that has one."""
+        with self._database.read() as connection:
+            return calibrations.grade_lines(connection, services)
 
     def note_shadow(self, counts: Mapping[str, ShadowCounts]) -> None:
         """Add to what calibrations in shadow would have said, by their ids."""

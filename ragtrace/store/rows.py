@@ -31,6 +31,7 @@ __all__ = [
     "FollowUp",
     "GateRun",
     "Glance",
+    "GradeLine",
     "Job",
     "JobRow",
     "JobState",
@@ -706,6 +707,31 @@ class ShadowCounts:
     requests: int = 0
     named: int = 0
     shadow_named: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GradeLine:
+    """From which grades on retrieval of a service is CORRECT and AMBIGUOUS, of one judge of relevance, and how that was
+    found.
+
+    judge: its name, `host` for the grades of the application. wanted: the share in which CORRECT shall be right.
+    share, low, high: that in which it was, with its 95 % interval, on `requests` graded CORRECT that the fit did not
+    see; None of none. fitted_on: requests of the fit. since, until: their window; these and fitted_at in nanoseconds.
+    """
+
+    service: str
+    judge: str
+    upper: float
+    lower: float
+    wanted: float
+    share: float | None = None
+    low: float | None = None
+    high: float | None = None
+    requests: int = 0
+    fitted_on: int = 0
+    since: int = 0
+    until: int = 0
+    fitted_at: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

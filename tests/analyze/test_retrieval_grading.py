@@ -13,7 +13,7 @@ from ragtrace.analyze.worker import WorkerSettings, run
 from ragtrace.errors import ConfigurationError
 from ragtrace.grading import POPQA
 from ragtrace.registry.instruments import GRADED_ANSWERS, HOST_ACTIONS, RETRIEVAL_ACTIONS
-from ragtrace.store import Finished, Store
+from ragtrace.store import Finished, GradeLine, Store
 from ragtrace.types import (
     Analysis,
     Candidate,
@@ -37,6 +37,7 @@ from ragtrace.types import (
 
 START = 1_700_000_000_000_000_000
 MINUTE = 60_000_000_000
+GRADE = Grade(chunk_id="c1", grade=0.7)
 GOOD = "The tariff is 4 percent. It holds since May. It ends in June. Bees make honey. They fly far. They are many."
 
 
@@ -237,6 +238,26 @@ def test_grades_that_the_analyzer_stored(store: Store) -> None:
     assert [each.grade for each in grading.grades] == pytest.approx([0.8])
     assert stored["r0000"].score("best_relevance") == pytest.approx(0.9)
     assert stored["r0002"].score("best_relevance") == 0.0
+
+
+def test_a_service_is_graded_by_its_own_line(store: Store) -> None:
+    """Of what graded: a line of the host's grades says nothing of a model's. What a worker is given wins; the newest
+    line counts."""
+    store.write([record(0, "A fee is due."), replace(record(1, GOOD), graded=HostGrades(grades=(GRADE,)))])
+    for upper in (0.0, -0.3):
+        store.keep_grade_line(GradeLine(service="s", judge="words", upper=upper, lower=-0.9, wanted=0.9))
+    run(store, WorkerSettings(relevance=WordJudge()))
+    stored = store.get_analyses(["r0000", "r0001"])
+    model, host = (stored[key].grading for key in ("r0000", "r0001"))
+    assert model is not None
+    assert host is not None
+    assert (model.action, model.upper, model.lower) == ("CORRECT", -0.3, -0.9)
+    assert (host.by, host.upper) == ("host", POPQA.upper)
+    store.write([record(2, "A fee is due.")])
+    run(store, WorkerSettings(relevance=WordJudge(), thresholds=POPQA))
+    given = store.get_analyses(["r0002"])["r0002"].grading
+    assert given is not None
+    assert given.action == "AMBIGUOUS"
 
 
 def test_totals_of_graded_requests() -> None:

@@ -65,6 +65,24 @@ def test_the_words_behind_a_grade(url: str) -> None:
     assert "c1, c2" in str(done.exception)
 
 
+def test_a_threshold_is_kept_for_the_service(url: str) -> None:
+    """What half of the requests gives, and how it does on the others; later commands take it; what is given wins."""
+    shown = run("report", *WINDOW, "--wanted", "0.3", "--lower", "0.1", "--keep", "--store", url)
+    assert "s is graded by 0.8 and 0.1 from now on." in shown
+    with Store.open(url) as store:
+        (line,) = store.grade_lines(["s"])
+        assert store.calibrations() == []  # they are lines of stages
+    assert (line.judge, line.upper, line.lower, line.wanted) == ("words", 0.8, 0.1, 0.3)
+    assert line.fitted_on + line.requests == 45
+    assert line.share is not None
+    assert line.fitted_at > 0
+    words = ("request", "r0000", "--judge", "relevant=words", "--store", url)
+    assert "CORRECT from +0.80 on, INCORRECT below +0.10" in run(*words)
+    assert "CORRECT from +0.90 on, INCORRECT below -0.99" in run(*words, "--upper", "0.9")
+    done = CliRunner().invoke(app, ["grade", "report", *WINDOW, "--keep", "--store", url])
+    assert "--wanted" in str(done.exception)
+
+
 def test_what_grades_rest_on(url: str) -> None:
     """By action, for a person and for a program; the questions of this window have no names."""
     shown = run("entities", *WINDOW, "--each", "5", "--store", url)
@@ -77,11 +95,12 @@ def test_what_grades_rest_on(url: str) -> None:
 
 def test_a_window(url: str) -> None:
     """The confidently wrong kind is said in one line, and the fitted threshold as the option that takes it."""
-    shown = run("report", *WINDOW, "--wanted", "0.5", "--store", url)
+    shown = run("report", *WINDOW, "--wanted", "0.3", "--store", url)
     assert "s: 45 requests graded by words" in shown
     assert "told by verdict in 45" in shown
     assert "confidently wrong: religion: retrieval is trusted, and answers are right in 0%" in shown
-    assert "--upper 0.8\nJudge it on other requests" in shown
+    assert "--upper 0.8\nOne half of them gives 0.8, and " in shown
+    assert "in the other half are right.\n--keep grades" in shown
     found = json.loads(run("report", *WINDOW, "--store", url, "--json"))
     assert found["wrong_kinds"][0]["kind"] == "religion"
 
