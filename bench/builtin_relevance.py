@@ -10,8 +10,8 @@ Then evidence of a share of the questions (`--removed`) is taken away. Half of t
 which CORRECT is right in nine of ten for sure, and the others tell how often it is: an action is right where evidence
 is among the candidates. AMBIGUOUS ends where it is there in less than half.
 
-Usage: python bench/builtin_relevance.py [--sets NAME ...] [--features FILE] [--fit] [--removed SHARE ...] [--cost];
-RAGTRACE_BENCH_DATA names the folder of the data sets. `--fit` prints the weights that
+Usage: python bench/builtin_relevance.py [--sets NAME ...] [--questions N] [--features FILE] [--fit]
+[--removed SHARE ...] [--cost]; RAGTRACE_BENCH_DATA names the folder of the data sets. `--fit` prints the weights that
 `ragtrace/engines/_builtin_relevance.py` holds. `--cost`: processor seconds of one core for 50 candidates.
 """
 
@@ -73,6 +73,12 @@ class Judged:
     owners: NDArray[np.int_]
     words: Floats
     halves: NDArray[np.bool_]
+
+
+def some(name: str, most: int) -> list[Asked]:
+    """At most so many questions of a set, drawn by a fixed seed. Raises: FileNotFoundError."""
+    found = list(questions(name))
+    return found if len(found) <= most else random.Random(0).sample(found, most)
 
 
 def questions(name: str) -> Iterator[Asked]:
@@ -238,14 +244,14 @@ def print_cost(rounds: int = 5) -> None:
     print(f"50 candidates of 100 words: {statistics.median(seconds):.2f} s of one core, at most {max(seconds):.2f} s")
 
 
-def _read_or_judge(names: Sequence[str], file: Path | None) -> dict[str, Judged]:
+def _read_or_judge(names: Sequence[str], most: int, file: Path | None) -> dict[str, Judged]:
     if file is not None and file.exists():
         with np.load(file) as known:
             return {name: Judged(*(known[f"{name} {part}"] for part in Judged.__slots__)) for name in names}
     judge = BuiltinRelevance.load()
     sets = {}
     for name in names:
-        sets[name] = judged(list(questions(name)), judge)
+        sets[name] = judged(some(name, most), judge)
         print(f"read {name}", file=sys.stderr, flush=True)
     if file is not None:
         arrays: dict[str, Any] = {
@@ -259,6 +265,7 @@ def main() -> int:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="*", default=[*OPEN, *UNSEEN])
+    parser.add_argument("--questions", type=int, default=MOST, help="of each set, at most")
     parser.add_argument("--features", type=Path, help="keeps what was computed of the pairs (.npz)")
     parser.add_argument("--fit", action="store_true")
     parser.add_argument("--removed", type=float, nargs="*", default=[0.3, 0.5])
@@ -268,7 +275,7 @@ def main() -> int:
         with torch_threads(1):
             print_cost()
         return 0
-    sets = _read_or_judge(given.sets, given.features)
+    sets = _read_or_judge(given.sets, given.questions, given.features)
     if given.fit:
         weights, offsets = fit([sets[name] for name in OPEN])
         print({name: round(float(weight), 2) for name, weight in zip(FEATURES, weights, strict=True)})

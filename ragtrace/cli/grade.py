@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from math import floor
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
@@ -70,20 +71,27 @@ def request(
             "--why", metavar="CHUNK_ID", help="Say which words give this chunk its grade.", show_default=False
         ),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", dir_okay=False, help="With --why: also draw it, in one HTML page."),
+    ] = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Grade each candidate of one request, and show the parts of it that are worth keeping."""
     from ragtrace.analyze.retrieval_grading import grade_request, host_grades
     from ragtrace.cli.terminal import existing, find_record
+    from ragtrace.errors import ConfigurationError
     from ragtrace.store import Store
     from ragtrace.types import to_builtins
 
     with Store.open(existing(store)) as opened:
         record = find_record(opened, request_id)
         lines = opened.grade_lines([record.service])
+    if html is not None and why is None:
+        raise ConfigurationError("--html draws what --why says; give --why CHUNK_ID as well")
     if why is not None:
-        _explain(record, _relevance(judge), why, as_json=as_json)
+        _explain(record, _relevance(judge), why, html, as_json=as_json)
         return
     is_graded = record.graded is not None and bool(record.graded.grades)
     if is_graded and not judge:
@@ -233,7 +241,7 @@ def _points(fall: Interval | None) -> str:
     return "–" if fall is None else f"{fall.value:.2f} [{fall.low:.2f}, {fall.high:.2f}]"
 
 
-def _explain(record: RequestRecord, judge: RelevanceJudge, chunk_id: str, *, as_json: bool) -> None:
+def _explain(record: RequestRecord, judge: RelevanceJudge, chunk_id: str, html: Path | None, *, as_json: bool) -> None:
     """The words behind the grade of one candidate. Raises: ConfigurationError where there is none with a text."""
     from ragtrace.analyze.grade_attribution import explain_grade
     from ragtrace.errors import ConfigurationError
@@ -245,6 +253,13 @@ def _explain(record: RequestRecord, judge: RelevanceJudge, chunk_id: str, *, as_
             "--why", chunk_id, f"a candidate with a text: {', '.join(list(texts)[:9]) or 'none'}"
         )
     found = explain_grade(judge, record.query.original, texts[chunk_id] or "")
+    if html is not None:
+        from ragtrace.export.grade_html import grade_page
+
+        try:
+            html.write_text(grade_page(found, chunk_id), encoding="utf-8")
+        except OSError as error:
+            raise ConfigurationError(f"--html {html}: it cannot be written ({error.strerror})") from error
     if as_json:
         print_json(to_builtins(found))
     else:

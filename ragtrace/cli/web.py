@@ -61,6 +61,15 @@ def web(
     key: Annotated[
         Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate, as PEM.")
     ] = None,
+    relevance: Annotated[
+        str | None,
+        typer.Option(
+            "--relevance",
+            metavar="MODEL",
+            help="Explain which words gave a chunk its grade, by this judge of relevance: builtin, a folder, a name, "
+            "or chat:URL#NAME.",
+        ),
+    ] = None,
     trace_url: Annotated[
         str | None,
         typer.Option(
@@ -92,6 +101,7 @@ def web(
         key=key,
         trace_url=trace_url,
         proxy=proxy,
+        relevance=relevance,
     )
     serve_pages(existing(store), settings)
 

@@ -14,6 +14,7 @@ import atexit
 import json
 import math
 import sys
+import time
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +35,7 @@ from ragtrace.demo._wiki_server import WikiApplication, wiki_server
 from ragtrace.errors import ConfigurationError
 from ragtrace.grading import Action, GradeThresholds, action_of, document_action, refine, strips
 from ragtrace.http_client import NoAnswer
-from ragtrace.store import Store
+from ragtrace.store import GradeLine, Store
 from ragtrace.types import RequestRecord, to_builtins
 
 if TYPE_CHECKING:
@@ -359,6 +360,16 @@ def compare(store_url: str) -> Comparison:
         file = Path(folder) / "questions.jsonl"
         write_questions(file)
         asked = read_questions(file)
+    line = GradeLine(
+        service=_SERVICE,
+        judge="host",
+        upper=THRESHOLDS.upper,
+        lower=THRESHOLDS.lower,
+        wanted=0.9,
+        fitted_at=time.time_ns(),
+    )
+    with Store.open(store_url) as store:
+        store.keep_grade_line(line)  # the thresholds of the example's own step
     for name in _PIPELINES:
         replay(asked, f"ragtrace.demo.corrective:{name}", name, store_url, service=_SERVICE, again="restart")
     gate = judged("replay:vanilla", "replay:corrective", store=store_url, service=_SERVICE)

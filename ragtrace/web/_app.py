@@ -28,6 +28,7 @@ from ragtrace.web._access import COOKIE, Access, Proxy, Sessions, Viewer
 from ragtrace.web._drawings import path_picture, times_picture
 from ragtrace.web._explanation_job import ask_for_explanation, explanation_state
 from ragtrace.web._gate_pages import comparing, gate_list, gate_report
+from ragtrace.web._grades import GradePages
 from ragtrace.web._judgments import KEPT, SAID, asked_stages, judge_page, label_request
 from ragtrace.web._label_queue import label_queue, test_case
 from ragtrace.web._overview import COUNTED, WINDOWS, overview, service_lines
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from ragtrace.coverage.verifier import RelevanceJudge
 
 __all__ = ["make_app"]
 
@@ -93,20 +96,21 @@ def make_app(
     is_secure: bool = False,
     trace_url: str | None = None,
     proxy: Proxy | None = None,
+    relevance: RelevanceJudge | None = None,
 ) -> Starlette:
     """The application, for any ASGI server.
 
     is_local: it is reached by this machine's own names alone, so that a request under another name is another page's
     trick. is_secure: it is reached over TLS, and its cookie goes over nothing else. trace_url: where a trace is shown.
-    proxy: one that signs people in.
+    proxy: one that signs people in. relevance: what explains grades of chunks; None: nothing does.
     """
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.routing import Route
 
     pages = _Pages(
-        store, Sessions(access), _environment(),
-        asks=access.asks, is_secure=is_secure, trace_url=trace_url, proxy=proxy,
+        store, Sessions(access), _environment(), asks=access.asks, is_secure=is_secure, trace_url=trace_url,
+        proxy=proxy, grades=GradePages(relevance),
     )  # fmt: skip
     page = pages.route
     routes = [
@@ -115,6 +119,7 @@ def make_app(
         Route("/requests/{request_id:path}", page(pages.request), methods=["GET"]),
         Route("/explanations/{request_id:path}", page(pages.progress), methods=["GET"]),
         Route("/explanations/{request_id:path}", page(pages.explain, writes=True), methods=["POST"]),
+        Route("/grades/{request_id:path}", page(pages.grade), methods=["GET"]),
         Route("/label", page(pages.label_next), methods=["GET"]),
         Route("/testcases/{request_id:path}", page(pages.test_case), methods=["GET"]),
         Route("/labels/{request_id:path}", page(pages.label, writes=True), methods=["POST"]),
@@ -196,8 +201,9 @@ class _Pages:
         is_secure: bool,
         trace_url: str | None,
         proxy: Proxy | None,
+        grades: GradePages,
     ) -> None:
-        self._proxy = proxy
+        self._proxy, self._grades = proxy, grades
         self._store, self._sessions, self._templates = store, sessions, templates
         self._asks, self._is_secure, self._trace_url = asks, is_secure, trace_url
 
@@ -380,6 +386,7 @@ class _Pages:
             path=path_picture(view) if viewer.sees_content else None,
             times=times_picture(view.record) if view.record.stages else None,
             labels=labels,
+            grades=self._grades.view(record, analysis),
             trace_link=self._trace_link(record),
             asked_stages=asked_stages(record, analysis),
             said=SAID,
@@ -390,6 +397,16 @@ class _Pages:
             may_set_gold=viewer.owns(record.service),
             note=KEPT.get(asked.query.get("kept", ""), ""),
         )
+
+    def grade(self, asked: _Asked) -> Response:
+        """Why one chunk got its grade."""
+        record, _ = self._found(asked)
+        if not asked.viewer.sees_content:
+            raise _NUMBERS()
+        chunk_id = asked.query.get("chunk", "")
+        self._read(asked.viewer, f"why chunk {chunk_id} of request {record.request_id} has its grade")
+        shown = self._grades.explained(record, chunk_id)
+        return self._shown("grade.html", asked.viewer, request_id=record.request_id, chunk_id=chunk_id, shown=shown)
 
     def explain(self, asked: _Asked) -> Response:
         """Ask for an explanation, and go where its progress is shown."""

@@ -12,12 +12,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ragtrace.errors import ConfigurationError, MissingExtraError
 from ragtrace.store import Store
 from ragtrace.web._access import Access, Everybody, People, Proxy
 from ragtrace.web._app import make_app
+
+if TYPE_CHECKING:
+    from ragtrace.coverage.verifier import RelevanceJudge
 
 __all__ = ["WebSettings", "require", "run", "serving"]
 
@@ -32,7 +35,8 @@ _ENDING: Final = 3  # seconds in which pages that are being made may end
 class WebSettings:
     """How the pages are served. tokens: a file of people's tokens; may_judge: whether pages take labels. trace_url:
     where a trace is shown (Jaeger, Tempo, Grafana); its id is appended, or put where `{trace_id}` stands. proxy: one
-    that signs people in, whose names stand in the file of tokens without a token."""
+    that signs people in, whose names stand in the file of tokens without a token. relevance: a judge of relevance by
+    name, which explains grades."""
 
     host: str = "127.0.0.1"
     port: int = 8460
@@ -43,6 +47,7 @@ class WebSettings:
     key: Path | None = None
     trace_url: str | None = None
     proxy: Proxy | None = None
+    relevance: str | None = None
 
     def __post_init__(self) -> None:
         """Raises: ConfigurationError."""
@@ -101,6 +106,15 @@ def serving(store_url: str, settings: WebSettings) -> Iterator[str]:
             thread.join(_ENDING * 2)
 
 
+def _relevance(settings: WebSettings) -> RelevanceJudge | None:
+    """The judge that explains grades. Raises: as `load_judges`."""
+    if settings.relevance is None:
+        return None
+    from ragtrace.engines.model_names import load_judges
+
+    return load_judges({"relevant": settings.relevance}).relevant
+
+
 def _server(store: Store, settings: WebSettings) -> Any:
     import uvicorn
 
@@ -113,6 +127,7 @@ def _server(store: Store, settings: WebSettings) -> Any:
         is_secure=is_secure,
         trace_url=settings.trace_url,
         proxy=settings.proxy,
+        relevance=_relevance(settings),
     )
     return uvicorn.Server(
         uvicorn.Config(

@@ -1,0 +1,110 @@
+"""Grades of what was retrieved, on the page of a request; and why a chunk got its grade, where a judge of relevance
+runs beside the pages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from ragtrace.errors import ConfigurationError
+from ragtrace.html_page import Html, tag
+from ragtrace.types import Analysis, Grade, RequestRecord, RetrievalAction
+
+if TYPE_CHECKING:
+    from ragtrace.coverage.verifier import RelevanceJudge
+
+__all__ = ["GradePages", "GradeRow", "GradesView"]
+
+_SHOWN: Final = 30
+_BUDGET: Final = 128  # pairs that the judge reads while somebody waits
+_LONGEST: Final = 6_000  # characters of a chunk that is explained
+_WIDTH, _HEIGHT = 160, 12
+
+
+@dataclass(frozen=True, slots=True)
+class GradeRow:
+    """One candidate: its grade, the bar from 0 to it, and whether it can be explained."""
+
+    chunk_id: str
+    grade: float
+    bar: Html
+    can_explain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GradesView:
+    """The grades that are stored, the best first. others: how many are not shown."""
+
+    action: RetrievalAction
+    taken: RetrievalAction | None
+    by: str
+    upper: float
+    lower: float
+    question_type: str
+    rows: tuple[GradeRow, ...]
+    others: int
+
+
+class GradePages:
+    """What the pages say of grades. judge: what explains them; None: nothing does."""
+
+    def __init__(self, judge: RelevanceJudge | None) -> None:
+        self._judge = judge
+        self._lock = Lock()  # a judge takes a whole core
+
+    def view(self, record: RequestRecord, analysis: Analysis | None) -> GradesView | None:
+        """The stored grades of a request; None where nobody graded."""
+        grading = analysis.grading if analysis is not None else None
+        if grading is None:
+            return None
+        texts = {each.chunk_id for each in record.candidates if each.text and each.text.strip()}
+        can_explain = self._judge is not None and bool(record.query.original.strip())
+        ordered = sorted(grading.grades, key=lambda each: -each.grade)
+        rows = [_row(each, can_explain=can_explain and each.chunk_id in texts) for each in ordered[:_SHOWN]]
+        return GradesView(
+            grading.action,
+            grading.taken,
+            grading.by,
+            grading.upper,
+            grading.lower,
+            grading.question_type,
+            tuple(rows),
+            len(ordered) - len(rows),
+        )
+
+    def explained(self, record: RequestRecord, chunk_id: str) -> Html:
+        """Why a chunk got its grade. Raises: ConfigurationError where that cannot be said."""
+        from ragtrace.analyze.grade_attribution import explain_grade
+        from ragtrace.export.grade_html import grade_sections
+
+        if self._judge is None:
+            raise ConfigurationError("no judge explains grades here; start ragtrace web with --relevance builtin")
+        text = next((each.text for each in record.candidates if each.chunk_id == chunk_id), None)
+        if not (text and text.strip() and record.query.original.strip()):
+            raise ConfigurationError("the question or the text of this chunk is not kept, so its grade has no words")
+        if not self._lock.acquire(blocking=False):
+            raise ConfigurationError("another grade is being explained; open this page again in some seconds")
+        try:
+            return grade_sections(explain_grade(self._judge, record.query.original, text[:_LONGEST], _BUDGET))
+        finally:
+            self._lock.release()
+
+
+def _row(grade: Grade, *, can_explain: bool) -> GradeRow:
+    middle = _WIDTH / 2
+    length = abs(grade.grade) * middle
+    bar = tag(
+        "svg",
+        tag("rect", x=round(middle if grade.grade > 0 else middle - length, 1), y=2, width=round(length, 1),
+            height=_HEIGHT - 4, class_="bar"),
+        tag("line", x1=middle, x2=middle, y1=0, y2=_HEIGHT, class_="zero"),
+        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        width=_WIDTH,
+        height=_HEIGHT,
+        class_="d0" if grade.grade > 0 else "d5",
+        role="img",
+        aria_label=f"{grade.grade:+.2f}",
+    )  # fmt: skip
+    return GradeRow(grade.chunk_id, grade.grade, bar, can_explain)
