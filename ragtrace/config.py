@@ -522,6 +522,9 @@ _COMMANDS: Final = (
     _of("analyze", "grade_lower", "number from -1 to 1", None,
         "What was retrieved is INCORRECT where no candidate has this grade or more, from -1 (surely not relevant) to "
         "1 (surely relevant). By default as the upper one, else -0.99."),
+    _of("analyze", "question_types", "module:function", None,
+        "Your function that takes a question and returns its type, or None; where it says none, and without it, the "
+        "relation that the question asks for counts. The query class of a request comes before it."),
     _of("label ask, web", "labeler", "text", None, "Who labels; by default the user's name."),
     _of("analyze, explain", "retriever", "model", None,
         "Explain why documents were retrieved: by a sentence encoder's folder or name, or cross:MODEL."),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace as dataclass_replace
 from datetime import UTC, date, datetime
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HOST",
+    "QuestionTypes",
     "ServiceView",
     "analyze_record",
     "examine",
@@ -62,11 +64,15 @@ __all__ = [
     "with_probe",
 ]
 
+_log = logging.getLogger("ragtrace.analyze")
 THERE: Final = 0.25  # evidence presence from which a name that no candidate holds is taken to be written otherwise
 HOST: Final = "host"  # what graded where the application itself did
 MET: Final = 0.9  # match from which a facet is met
 _UNJUDGED: Final = ("not_recorded", "no_answer", "no_evidence_text", "language")
 _FLAGGING: Final = tuple(one for one in INSTRUMENTS.values() if one.flag)
+_LONGEST_TYPE: Final = 80  # characters of a type of questions
+QuestionTypes: TypeAlias = Callable[[str], str | None]
+"""The type of a question in the host's own words; None where it knows none."""
 FLAGS: Final = tuple(dict.fromkeys(one.flag for one in _FLAGGING if one.flag))
 """The flags of requests in which a score misses its objective."""
 
@@ -156,11 +162,13 @@ def examine(
     entities: coverage.ReadEntities | None = None,
     returned: Collection[str] = (),
     thresholds: GradeThresholds | None = None,
+    question_types: QuestionTypes | None = None,
     computed_at: int = 0,
 ) -> tuple[Analysis, Case]:
     """As `analyze_record`, with what the states of the stages were judged by. returned: chunks that the same version of
     the index is known to have returned to other requests; relevances: what models say of chunks and answer; thresholds:
-    from which grade on retrieval is CORRECT and AMBIGUOUS; None: by the service's line for what graded, or PopQA's."""
+    from which grade on retrieval is CORRECT and AMBIGUOUS; None: by the service's line for what graded, or PopQA's;
+    question_types: the host's own classifier of questions."""
     recorded, record = record, coverage.united(record)
     facets = _facets(record, gold, entities)
     candidates = record.candidates
@@ -215,7 +223,7 @@ def examine(
         lost=lost,
         claims=claims,
         verified_by=verified_by if judged else None,
-        grading=_grading(record, relevances, thresholds, service),
+        grading=_grading(record, relevances, thresholds, service, question_types),
         computed_at=computed_at,
     )
     reader = reader_of(entities)
@@ -271,6 +279,7 @@ def _grading(
     relevances: JudgedRelevance | None,
     thresholds: GradeThresholds | None,
     service: ServiceView,
+    question_types: QuestionTypes | None,
 ) -> Grading | None:
     """The grades of the candidates by the host's own evaluator, else by the judge of relevance; None where neither
     graded, or no text is known."""
@@ -293,15 +302,24 @@ def _grading(
         upper=thresholds.upper,
         lower=thresholds.lower,
         by=by,
-        question_type=question_type_of(record),
+        question_type=question_type_of(record, question_types),
         taken=said.action,
     )
 
 
-def question_type_of(record: RequestRecord) -> str:
-    """The host's query class, else the relation that the question asks for, else what kind of value would answer it."""
+def question_type_of(record: RequestRecord, own: QuestionTypes | None = None) -> str:
+    """The host's query class, else what its own classifier says, else the relation that the question asks for, else
+    what kind of value would answer it. A classifier that fails, or gives no text, says nothing."""
     question = record.query.original
-    return record.query.query_class or question_type(question) or coverage.expected_answer(question) or "other"
+    said = record.query.query_class
+    if said is None and own is not None:
+        try:
+            found = own(question)
+        except Exception as error:  # one question must not stop the others
+            _log.warning("the classifier of question types failed: %s: %s", type(error).__name__, error)
+        else:
+            said = found.strip()[:_LONGEST_TYPE] if isinstance(found, str) else None
+    return said or question_type(question) or coverage.expected_answer(question) or "other"
 
 
 def _is_cited(record: RequestRecord, claims: Sequence[Claim], service: ServiceView) -> bool:

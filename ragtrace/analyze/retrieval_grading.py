@@ -41,7 +41,7 @@ from ragtrace.grading import (
     strips,
 )
 from ragtrace.store import GradeLine, Sampled, Store, outcome_of
-from ragtrace.types import RequestRecord
+from ragtrace.types import Grading, RequestRecord
 from ragtrace.wilson import TWO_SIDED_95, share_and_size, wilson
 
 __all__ = [
@@ -218,6 +218,7 @@ class _Graded:
     record: RequestRecord
     best: float
     action: Action
+    kind: str
 
     @property
     def weight(self) -> float:
@@ -253,14 +254,17 @@ def grade_report(
         page = rows[start : start + _PAGE]
         records = store.get_records([row.request_id for row in page])
         known = [(row, records[row.request_id]) for row in page if row.request_id in records]
-        found = _stored(store, known, names) if judge is None else _judged(judge, known)
+        analyses = store.get_analyses([row.request_id for row, _ in known])
+        gradings = [analyses[row.request_id].grading if row.request_id in analyses else None for row, _ in known]
+        found = _stored(gradings, names) if judge is None else _judged(judge, known)
         missing = "neither the host nor a judge of the analyzer graded them" if judge is None else _UNRECORDED
-        for (row, record), grades in zip(known, found, strict=True):
+        for (row, record), grading, grades in zip(known, gradings, found, strict=True):
             if grades is None:
                 left_out[missing] += 1
             else:
                 best = max(grades, default=LOWEST_GRADE)  # nothing retrieved: nothing is relevant
-                graded.append(_Graded(row, record, best, action_of(grades, thresholds)))
+                kind = grading.question_type if grading is not None else question_type_of(record)
+                graded.append(_Graded(row, record, best, action_of(grades, thresholds), kind))
         if on_progress is not None:
             on_progress(min(start + _PAGE, len(rows)), len(rows))
     name = judge.name if judge is not None else " and ".join(names) or "nobody"
@@ -278,13 +282,9 @@ def _judged(judge: RelevanceJudge, known: Sequence[tuple[Sampled, RequestRecord]
         yield [next(said) for _ in found] if found or is_empty else None
 
 
-def _stored(
-    store: Store, known: Sequence[tuple[Sampled, RequestRecord]], names: Counter[str]
-) -> Iterator[Sequence[float] | None]:
+def _stored(gradings: Sequence[Grading | None], names: Counter[str]) -> Iterator[Sequence[float] | None]:
     """Those that stand in the analyses; None where the analyzer asked no judge."""
-    analyses = store.get_analyses([row.request_id for row, _ in known])
-    for row, _ in known:
-        found = analyses[row.request_id].grading if row.request_id in analyses else None
+    for found in gradings:
         names.update([found.by] if found is not None else [])
         yield None if found is None else [each.grade for each in found.grades]
 
@@ -303,7 +303,7 @@ def _reported(
 ) -> GradeReport:
     told = [_is_right(each.row, each.record) for each in graded]
     known = [
-        (GradedRequest(each.action, right, question_type_of(each.record), each.weight), each.best)
+        (GradedRequest(each.action, right, each.kind, each.weight), each.best)
         for each, (right, _) in zip(graded, told, strict=True)
         if right is not None
     ]

@@ -21,7 +21,7 @@ from ragtrace.analyze._exposures import counted_key, providers_of
 from ragtrace.analyze._stage_states import Case, judge_stages
 from ragtrace.analyze._totals import analysis_deltas
 from ragtrace.analyze._verification import AnswerVerifier, ModelJudgments, Models, judge
-from ragtrace.analyze.analysis import examine, flags_of
+from ragtrace.analyze.analysis import QuestionTypes, examine, flags_of
 from ragtrace.analyze.diagnosis import first_broken
 from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Depths, Explainer, holding
 from ragtrace.analyze.index_probe import FAULTS, IndexProber, ProbeBudget
@@ -83,7 +83,7 @@ class WorkerSettings:
     embeddings: one that does so before it; without them words alone do. entities: a model that reads names in
     questions. relevance, answers: models that tell which chunks answer a question and whether an answer speaks of it.
     thresholds: from which grade of relevance on what was retrieved is CORRECT, and AMBIGUOUS; None: by the line that
-    is kept for each service and judge, else PopQA's.
+    is kept for each service and judge, else PopQA's. question_types: the host's own classifier of questions.
     probe: asks the index about some requests once more, within a budget; prices: by model. None: those that
     `ragtrace.configure` was given in this process. tokenizers: count the tokens of models that are known by name.
     provider: what names the provider of a document in totals: source, doc_id, modality, a key of the metadata, or
@@ -105,6 +105,7 @@ class WorkerSettings:
     relevance: RelevanceJudge | None = None
     answers: AnswerJudge | None = None
     thresholds: GradeThresholds | None = None
+    question_types: QuestionTypes | None = None
     probe: Probe | None = None
     probe_budget: ProbeBudget | None = None
     provider: str = SETTINGS["provider"].default
@@ -298,6 +299,7 @@ def _analyze(
             entities=models.entities,
             returned=_returned_before(store, record, gold),
             thresholds=settings.thresholds,
+            question_types=settings.question_types,
             computed_at=now,
         )
         if prober is not None:

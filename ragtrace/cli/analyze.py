@@ -65,6 +65,7 @@ def analyze(
     judge_tokens: Annotated[int | None, option("judge_tokens", min=0)] = None,
     grade_upper: Annotated[float | None, option("grade_upper", min=-1.0, max=1.0)] = None,
     grade_lower: Annotated[float | None, option("grade_lower", min=-1.0, max=1.0)] = None,
+    question_types: Annotated[str | None, option("question_types", metavar="MODULE:FUNCTION")] = None,
     entities: Annotated[str | None, option("entities", metavar="PIPELINE")] = None,
     provider: Annotated[str, option("provider", metavar="KEY")] = SETTINGS["provider"].default,
     prices: Annotated[str | None, option("prices", metavar="JSON")] = None,
@@ -144,6 +145,7 @@ def analyze(
         judge_tokens=None if judge_tokens is None else judge_tokens / workers,
         entities=entities,
         probe=probe,
+        question_types=question_types,
         explaining={
             "method": Method.parse(explain_method),
             "budget": explain_budget,

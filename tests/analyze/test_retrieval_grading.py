@@ -260,6 +260,28 @@ def test_a_service_is_graded_by_its_own_line(store: Store) -> None:
     assert given.action == "AMBIGUOUS"
 
 
+def test_the_hosts_own_classifier_names_types_of_questions(store: Store) -> None:
+    """Behind the query class, before the relations of PopQA; where it fails or says nothing these count. The report
+    takes what was stored."""
+
+    def own(question: str) -> str | None:
+        if "fee" in question:
+            raise ValueError("no fees")
+        return "taxes" if "tariff" in question else None
+
+    questions = ("What is the tariff?", "What is the capital of Peru?", "What sport does the fee play?")
+    asked = [
+        replace(record(place, GOOD, score=1.0), query=Query(original=said)) for place, said in enumerate(questions)
+    ]
+    store.write([*asked, record(3, GOOD, kind="rates")])
+    run(store, WorkerSettings(relevance=WordJudge(), question_types=own))
+    stored = store.get_analyses([f"r000{number}" for number in range(4)])
+    kinds = [(found.grading.question_type if found.grading else None) for _, found in sorted(stored.items())]
+    assert kinds == ["taxes", "capital", "sport", "rates"]
+    found = grade_report(store, "s", None, POPQA, since=START, until=START + MINUTE)
+    assert "taxes" in [cell.kind for cell in found.by_kind]
+
+
 def test_totals_of_graded_requests() -> None:
     """The action always; what became of the answer only at random, and where the verdict tells."""
     graded = Grading(action="CORRECT", upper=0.59, lower=-0.99, by="words", question_type="rates")

@@ -20,11 +20,13 @@ from ragtrace.engines.model_names import load_judges
 from ragtrace.engines.models import gpu_count, torch_threads
 from ragtrace.engines.token_counts import counting
 from ragtrace.errors import ConfigurationError, RagtraceError, WorkerError
+from ragtrace.objects import load_object
 from ragtrace.probe import load_probe
 from ragtrace.store import Store
 
 if TYPE_CHECKING:
     from ragtrace.analyze._verification import AnswerVerifier
+    from ragtrace.analyze.analysis import QuestionTypes
     from ragtrace.analyze.explainer import Explainer
     from ragtrace.coverage import ReadEntities
 
@@ -55,12 +57,11 @@ _ELSEWHERE = ("http://", "https://", "chat:")
 class Work:
     """What each worker gets. Models go by name: each worker loads its own.
 
-    store: the URL. settings: without models. probe: `module:attribute` of what asks the index. explaining: further
-    arguments of the `Explainer`. judges: by role, `entails` in place of verifier;
-    judge_calibrations: files of theirs. judge_tokens: that those behind
-    servers may spend in an hour. results: opens what takes each committed result, a function of a module.
-    torch_threads: of each worker's models on the CPU; None leaves them alone. environment: variables that the
-    worker's process gets before it loads anything.
+    store: the URL. settings: without models. probe: `module:attribute` of what asks the index. question_types: that of
+    what tells types of questions. explaining: further arguments of the `Explainer`. judges: by role, `entails` in place
+    of verifier; judge_calibrations: files of theirs. judge_tokens: that those behind servers may spend in an hour.
+    results: opens what takes each committed result, a function of a module. torch_threads: of each worker's models on
+    the CPU; None leaves them alone. environment: variables that the worker's process gets before it loads anything.
     """
 
     store: str = field(repr=False)  # it may hold a password
@@ -74,6 +75,7 @@ class Work:
     judge_tokens: float | None = None
     entities: str | None = None
     probe: str | None = None
+    question_types: str | None = None
     explaining: Mapping[str, Any] = field(default_factory=dict)
     results: OpenResults | None = None
     torch_threads: int | None = None
@@ -124,6 +126,7 @@ def do(
             embeddings=_embeddings(work.embeddings),
             entities=_reader(work.entities),
             probe=None if work.probe is None else load_probe(work.probe),
+            question_types=None if work.question_types is None else _question_types(work.question_types),
         )
         with Store.open(work.store) as store:
             if on_start is not None:
@@ -145,6 +148,15 @@ def _explainer(work: Work) -> Explainer | None:
         provider=counted_key(work.settings.provider),
         **work.explaining,
     )
+
+
+def _question_types(name: str) -> QuestionTypes:
+    """The host's own classifier of questions. Raises: ConfigurationError where the name is of no function."""
+    allowed = "module:function, which takes a question and returns its type"
+    found: QuestionTypes = load_object(name, "question types", allowed)
+    if not callable(found):
+        raise ConfigurationError.of("question types", name, allowed)
+    return found
 
 
 def _verifier(model: str | None) -> AnswerVerifier | None:
