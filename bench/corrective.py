@@ -17,15 +17,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+import ragtrace
 from bench.datasets import DATA, Case, DataSet, read
+from ragtrace.analyze import analyze_record
 from ragtrace.coverage.text import words
 from ragtrace.demo._wiki_server import WikiApplication, wiki_server
 from ragtrace.demo.corrective import Corrective, CorrectiveAnswer, MediaWiki, Vanilla, WordIndex
 from ragtrace.grading import GradeThresholds
+from ragtrace.store import Store
+from ragtrace.types import Gold
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -60,6 +65,8 @@ class Result:
     calls: int
     seconds: float
     corrected_seconds: float
+    request_id: str = ""
+    gold: str = ""  # the candidate that would hold the evidence, in the index or on the server
 
 
 def kinds_of(cases: Sequence[Case], draw: random.Random) -> dict[str, Kind]:
@@ -105,6 +112,7 @@ class Setting:
     index: WordIndex
     wiki: CountedWiki
     url: str
+    titles: dict[str, str]
 
 
 @contextmanager
@@ -114,7 +122,8 @@ def setting_of(cases: Sequence[Case], data: DataSet, seed: int) -> Iterator[Sett
     passages, pages = collections_of(data, kinds)
     wiki = CountedWiki(pages)
     with wiki_server(wiki) as url:
-        yield Setting(kinds, WordIndex(passages), wiki, url)
+        titles = {name: text.partition("\n")[0] for name, text in data.passages.items()}
+        yield Setting(kinds, WordIndex(passages), wiki, url, titles)
 
 
 def run(cases: Sequence[Case], setting: Setting, thresholds: GradeThresholds) -> list[Result]:
@@ -135,8 +144,31 @@ def run(cases: Sequence[Case], setting: Setting, thresholds: GradeThresholds) ->
                 setting.wiki.calls - before,
                 seconds,
                 corrected_seconds,
+                corrected.request_id,
+                gold_of(case, setting),
             )
         )
+    return found
+
+
+def gold_of(case: Case, setting: Setting) -> str:
+    """The id of the candidate that holds a case's evidence: of the index, else of the page that has it or would."""
+    name = min(case.evidence)
+    return name if setting.kinds[case.case_id] == "untouched" else f"web:{setting.titles[name]} ({name})"
+
+
+def verdicts(results: Sequence[Result], store_url: str) -> dict[tuple[Kind, bool], Counter[str]]:
+    """Whom the verdicts blame where evidence is known, by where it is and whether the candidates hold it."""
+    ragtrace.flush(timeout=60)
+    found: dict[tuple[Kind, bool], Counter[str]] = {}
+    with Store.open(store_url) as store:
+        for one in results:
+            record = store.get_record(one.request_id)
+            assert record is not None
+            gold = Gold(service=record.service, question=record.query.original, chunk_ids=(one.gold,))
+            is_there = any(each.chunk_id == one.gold for each in record.candidates)
+            stage = analyze_record(record, gold).diagnosis.stage or "nobody"
+            found.setdefault((one.kind, is_there), Counter())[stage] += 1
     return found
 
 
@@ -204,7 +236,17 @@ def main() -> int:
         thresholds = fitted(others, setting)
         upper, lower = thresholds.upper, thresholds.lower
         print(f"CORRECT from {upper:+.1f} on, INCORRECT below {lower:+.1f}, by {len(others)} other questions")
-        report(run(reported, setting, thresholds))
+        with TemporaryDirectory() as folder:
+            url = f"sqlite:///{folder}/corrective.db"
+            ragtrace.configure(service="corrective", store=url, capture_content="full", sample_rate=1.0)
+            results = run(reported, setting, thresholds)
+            report(results)
+            print("whom the verdicts on corrected requests blame, by gold evidence:")
+            for (kind, is_there), stages in sorted(verdicts(results, url).items()):
+                where = "among the candidates" if is_there else "not found"
+                said = ", ".join(f"{stage} {count}" for stage, count in stages.most_common())
+                print(f"{kind:15} {where:20} {said}")
+            ragtrace.shutdown()
     return 0
 
 

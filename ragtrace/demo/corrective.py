@@ -149,7 +149,7 @@ class WordIndex:
         asked = {word: self._rarity.get(word, self._unknown) for word in content_words(question)}
         whole = sum(asked.values())
         held = [sum(asked[word] for word in asked.keys() & set(content_words(text))) for text in texts]
-        return [2 * part / whole - 1 if whole else -1.0 for part in held]
+        return [2 * min(part / whole, 1.0) - 1 if whole else -1.0 for part in held]  # sums in another order round
 
     def quote(self, question: str, texts: Iterable[str]) -> str:
         """The two sentences that share the rarest words with the question, in the order of the texts."""

@@ -41,7 +41,7 @@ WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({
 """Of the log odds; `bench/builtin_relevance.py --fit`."""
 BIAS: Final = -5.77
 """The mean of the offsets of the sets that it was fitted on, at even odds."""
-NEAREST_WORDS: Final = 60
+NEAREST_WORDS: Final = 80
 """Of a chunk the sentences that are read: those nearest to the question by words."""
 _AT_ONCE: Final = 512  # pairs whose tokens are in memory together
 

@@ -99,6 +99,7 @@ BY_SERVICE: dict[str, list[tuple[str, ...]]] = {
     "source list": [(*OF, "--json")],
     "source forget": [("wiki", *OF)],
     "grade report": [],  # it asks a model; it reads as `exposure report` does
+    "grade entities": [],  # the same
     "citing forget": [(SERVICE,)],
     "totals forget": [(*OF, "--yes", "--json")],
     "gold import": [("golds.jsonl", *OF)],
