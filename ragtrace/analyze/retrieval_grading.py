@@ -116,7 +116,8 @@ class GradeReport:
 
     outcomes: by action; by_kind: by action and class of question. wrong_kinds: those trusted and answered worse.
     fitted: the threshold from which CORRECT would be right as often as was wanted, None where nothing was. line: what
-    one half of the requests gives, with how it does on the other half; None where no threshold will do. told_by: how
+    one half of the requests gives, with how it does on the other half; None where no threshold will do, or several
+    judges graded. told_by: how
     many outcomes feedback and verdicts told. disagreed: how often the host's own step took another action than the
     grades say, None where it never says which one it took.
     """
@@ -241,9 +242,8 @@ def grade_report(
     """Grades of a window's analyzed requests of the random stratum, thinned out evenly to about `limit`.
 
     judge: grades them now; None: the grades that the analyzer stored count (the host's own where it grades), with these
-    thresholds. wanted: the share in
-    which CORRECT shall be right, for which a threshold is fitted. It is fitted and told on the same requests: judge it
-    on others.
+    thresholds. wanted: the share in which CORRECT shall be right, for which a threshold is fitted: `fitted` on all of
+    the requests, and told on the same; `line` on one half, and judged on the other.
     Raises: ConfigurationError, StoreError, ModelError, ServerError.
     """
     rows, _ = store.sample(service, segment, since, until, (), limit)
@@ -269,7 +269,9 @@ def grade_report(
             on_progress(min(start + _PAGE, len(rows)), len(rows))
     name = judge.name if judge is not None else " and ".join(names) or "nobody"
     report = _reported(service, name, thresholds, graded, dict(left_out), wanted)
-    return report if wanted is None else replace(report, line=_line(report, graded, wanted, since, until))
+    if wanted is None or (judge is None and len(names) != 1):  # a threshold is of one judge's grades
+        return report
+    return replace(report, line=_line(report, graded, wanted, since, until))
 
 
 def _judged(judge: RelevanceJudge, known: Sequence[tuple[Sampled, RequestRecord]]) -> Iterator[Sequence[float] | None]:

@@ -405,9 +405,10 @@ def _print_fitted(report: GradeReport, *, is_kept: bool) -> None:
     )
     line = report.line
     if line is None:
-        out.print(
-            "One half of them alone is too few to find it: judge it on other requests than these.", highlight=False
-        )
+        why = "one half of them alone is too few to find it"
+        if " and " in report.judge:
+            why = "several judges graded them; name one by --judge relevant=MODEL"
+        out.print(f"Judge it on other requests than these. Nothing can be kept: {why}.", highlight=False)
         return
     if line.share is not None and line.low is not None and line.high is not None:
         share = _share(line.share, line.low, line.high)

@@ -258,6 +258,9 @@ def test_a_service_is_graded_by_its_own_line(store: Store) -> None:
     given = store.get_analyses(["r0002"])["r0002"].grading
     assert given is not None
     assert given.action == "AMBIGUOUS"
+    report = grade_report(store, "s", None, POPQA, since=START, until=START + MINUTE, wanted=0.1)
+    assert sorted(report.judge.split(" and ")) == ["host", "words"]
+    assert report.line is None  # it is of one judge's grades
 
 
 def test_the_hosts_own_classifier_names_types_of_questions(store: Store) -> None:
