@@ -168,7 +168,7 @@ _DISAGREES: Final = Panel(
             exemplar=True,
         ),
     ),
-    width=12,
+    width=24,
     minimum=0,
     maximum=1,
     least_step=FEW_SAMPLES,
