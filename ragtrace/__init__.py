@@ -93,6 +93,7 @@ def configure(
     redactor: Callable[[str], str] | None = None,
     span_vocabularies: Iterable[Vocabulary] | None = None,
     span_content: bool | None = None,
+    span_unsampled: bool | None = None,
     baggage: Iterable[str] | None = None,
     versions: Mapping[str, str] | None = None,
     cites: bool | None = None,

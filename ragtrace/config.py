@@ -321,6 +321,15 @@ class Config:
             "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT",
         ),
     )
+    span_unsampled: bool = field(
+        default=False,
+        metadata=_about(
+            _switch,
+            "Whether spans of requests outside the sample carry as much as those in it (ids, ranks and scores of "
+            "chunks, content where it is asked for), which the application's processor pays for.",
+            "RAGTRACE_SPAN_UNSAMPLED",
+        ),
+    )
     baggage: tuple[str, ...] = field(
         default=(),
         metadata=_about(

@@ -101,10 +101,14 @@ class UnsampledRequests:
             return True
 
     def _build(self, draft: Draft, *, needed: bool) -> Item | None:
-        """What is to be screened; a request whose spans end anyway is held as its record from then on."""
-        if not needed and not draft.has_spans:
+        """What is to be screened; of all others the spans end, and what was taken is held, unread."""
+        if not needed:
+            draft.end_spans()
             if draft not in self._numbers:
-                draft.discard()
+                if draft.known_id is None or not self._recent.limit:
+                    draft.discard()
+                else:  # drawn for the spans
+                    self._recent.add(draft.known_id, draft, draft.weight)
             return None
         built = draft.build()
         if built is None or not self._recent.limit:

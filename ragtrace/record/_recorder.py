@@ -58,6 +58,9 @@ class Draft(Protocol):
     def build(self, flags: Iterable[str] = ()) -> Item | None:
         """The record, kept or not, with further flags; ends the spans. None when there is nothing to store."""
 
+    def end_spans(self) -> None:
+        """End the spans; what was taken stays, and `build` or `discard` is called later."""
+
     def discard(self) -> None:
         """Give up the record and end the spans."""
 

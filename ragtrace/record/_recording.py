@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from opentelemetry.context import Context, attach, detach
-from opentelemetry.trace import INVALID_SPAN, Span, Tracer, format_span_id, set_span_in_context
+from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, Span, Tracer, format_span_id, set_span_in_context
 
 from ragtrace.record._recorder import Recorder
 from ragtrace.record._spans import Attributes, add_exception, mark_failed
@@ -179,20 +179,24 @@ class Recording(ABC):
         with guarded(f"record.{self.operation}", self.recorder.guard):
             self.close()
 
-    def end_span(self) -> None:
-        """End the span, with its attributes, at the time at which the host's code ended."""
-        if self.span is None:
+    def end_span(self, *, outlined: bool = False) -> None:
+        """End the span, with its attributes, at the time at which the host's code ended; once.
+
+        outlined: with those alone that are known without reading what was taken, which stays to be read.
+        """
+        span, guard = self.span, self.recorder.guard
+        if span is None or type(span) is NonRecordingSpan:  # it has ended, or nobody records it
             return
-        guard = self.recorder.guard
         try:
             with guarded(f"record.{self.operation}", guard):
-                if self.span.is_recording():
-                    self.span.set_attributes(self.described())
+                if span.is_recording():
+                    span.set_attributes(self.outlined() if outlined else self.described())
                     if self.raised is not None:
-                        add_exception(self.span, self.recorder.policy.error(self.raised), self.ended_at)
+                        add_exception(span, self.recorder.policy.error(self.raised), self.ended_at)
         finally:
             with guarded(f"span.{self.operation}", guard):  # a span processor of the host's
-                self.span.end(self.ended_at)
+                self.span = NonRecordingSpan(span.get_span_context())  # its ids are all that is needed from now on
+                span.end(self.ended_at)
 
     def abandon(self) -> None:
         """End without a trace in the record: the host's code has never run."""
@@ -229,6 +233,10 @@ class Recording(ABC):
     @abstractmethod
     def described(self) -> Attributes:
         """The attributes of the span."""
+
+    @abstractmethod
+    def outlined(self) -> Attributes:
+        """Those of them that are known without reading what was taken."""
 
 
 def restore(token: Token[Context], own: Context | None) -> None:

@@ -25,15 +25,22 @@ from ragtrace.types import (
     HostGrades,
     PackedChunk,
     PackRun,
-    RequestRecord,
     RerankRun,
     RetrieveRun,
+    SampledRanking,
     StageRun,
 )
 
 __all__ = ["Descriptions"]
 
 _encode: Final = msgspec.json.Encoder().encode
+_KINDS: Final = {
+    "retrieve": ("retrieval", "RETRIEVER"),
+    "rerank": ("rerank", "RERANKER"),
+    "pack": ("pack", "CHAIN"),
+    "generate": ("chat", "LLM"),
+}
+"""Of each stage its name as an operation, and its kind for OpenInference."""
 _TEXT: Final = "text/plain"
 _JSON: Final = "application/json"
 
@@ -42,8 +49,27 @@ class _Surroundings(Protocol):
     """The request around a stage."""
 
     query: str | None
+    query_class: str | None
     session_id: str | None
+    head_sampled: bool
+    head_probability: float
+    cites: bool | None
+    sampled_ranking: SampledRanking | None
+    graded: HostGrades | None
+    flags: dict[str, None]
     versions: dict[str, str]
+
+    @property
+    def request_id(self) -> str:
+        """Its id."""
+
+    @property
+    def service(self) -> str:
+        """The application that it belongs to."""
+
+    @property
+    def segment_label(self) -> str:
+        """Its segment."""
 
     @property
     def runs(self) -> list[StageRun]:
@@ -63,11 +89,19 @@ class Descriptions:
         self._openinference = "openinference" in config.span_vocabularies
         self._content = config.span_content
 
-    def request(self, record: RequestRecord, request: _Surroundings, span: Span | None) -> Attributes:
-        """Of a request's span."""
-        content = self._of_request(request) if self._content and self._openinference else _NO_CONTENT
-        found = _openinference_request(record, content) if self._openinference else _NOTHING
-        return self._joined(_request(record), found, span)
+    def request(self, request: _Surroundings, span: Span | None, *, outlined: bool = False) -> Attributes:
+        """Of a request's span; `outlined` without content."""
+        is_told = self._content and self._openinference and not outlined
+        content = self._of_request(request) if is_told else _NO_CONTENT
+        found = _openinference_request(request.session_id, content) if self._openinference else _NOTHING
+        return self._joined(_request(request), found, span)
+
+    def outline(self, stage: str, session_id: str | None, known: Attributes) -> Attributes:
+        """Of a stage's span, where what it returned is not read."""
+        operation, kind = _KINDS[stage]
+        own = {names.OPERATION_NAME: operation} | {name: value for name, value in known.items() if value is not None}
+        found = _Found(_identity(kind, session_id)) if self._openinference else _NOTHING
+        return self._joined(own, found, None)
 
     def part(self, request_id: str, session_id: str | None, span: Span | None) -> Attributes:
         """Of the span of a request inside a request."""
@@ -156,29 +190,29 @@ def _message(role: str, text: str, more: Mapping[str, str]) -> str:
     return _encode([{"role": role, "parts": [{"type": "text", "content": text}], **more}]).decode()
 
 
-def _request(record: RequestRecord) -> Attributes:
+def _request(request: _Surroundings) -> Attributes:
     attributes: Attributes = {
-        names.REQUEST_ID: record.request_id,
-        names.REQUEST_SERVICE: record.service,
-        names.REQUEST_SEGMENT: record.segment,
-        names.REQUEST_HEAD_SAMPLED: record.head_sampled,
-        names.REQUEST_HEAD_PROBABILITY: record.head_probability,
+        names.REQUEST_ID: request.request_id,
+        names.REQUEST_SERVICE: request.service,
+        names.REQUEST_SEGMENT: request.segment_label,
+        names.REQUEST_HEAD_SAMPLED: request.head_sampled,
+        names.REQUEST_HEAD_PROBABILITY: request.head_probability,
     }
-    if record.query.query_class is not None:
-        attributes[names.REQUEST_QUERY_CLASS] = record.query.query_class
-    if record.session_id is not None:
-        attributes[names.SESSION_ID] = record.session_id
-    if record.cites is not None:
-        attributes[names.CITES] = record.cites
-    if record.sampled_ranking is not None:
-        attributes[names.RANKING_ALPHA] = record.sampled_ranking.alpha
-        attributes[names.RANKING_LOG_PROBABILITY] = record.sampled_ranking.log_probability
-        attributes[names.RANKING_PLACES] = record.sampled_ranking.places
-    if record.graded is not None:
-        attributes |= _graded(record.graded)
-    if record.flags:
-        attributes[names.REQUEST_FLAGS] = record.flags
-    return attributes | _versions(record.versions)
+    if request.query_class is not None:
+        attributes[names.REQUEST_QUERY_CLASS] = request.query_class
+    if request.session_id is not None:
+        attributes[names.SESSION_ID] = request.session_id
+    if request.cites is not None:
+        attributes[names.CITES] = request.cites
+    if request.sampled_ranking is not None:
+        attributes[names.RANKING_ALPHA] = request.sampled_ranking.alpha
+        attributes[names.RANKING_LOG_PROBABILITY] = request.sampled_ranking.log_probability
+        attributes[names.RANKING_PLACES] = request.sampled_ranking.places
+    if request.graded is not None:
+        attributes |= _graded(request.graded)
+    if request.flags:
+        attributes[names.REQUEST_FLAGS] = tuple(request.flags)
+    return attributes | _versions(request.versions)
 
 
 def _graded(said: HostGrades) -> Attributes:
@@ -302,9 +336,9 @@ def _fit(documents: Sequence[Attributes], room: int) -> tuple[Attributes, int]:
     return dict(kept), len(documents) - count
 
 
-def _openinference_request(record: RequestRecord, content: _Content) -> _Found:
+def _openinference_request(session_id: str | None, content: _Content) -> _Found:
     """Of a request's span."""
-    return _Found(_values(content.query, content.answer) | _openinference_chain(record.session_id).attributes)
+    return _Found(_values(content.query, content.answer) | _openinference_chain(session_id).attributes)
 
 
 def _openinference_chain(session_id: str | None) -> _Found:

@@ -294,7 +294,11 @@ class RequestRecording(Recording):
 
     def described(self) -> Attributes:
         """What the request is, and whether it is kept."""
-        return self.recorder.descriptions.request(self.record(()), self, self.span)
+        return self.recorder.descriptions.request(self, self.span)
+
+    def outlined(self) -> Attributes:
+        """The same without what was asked and answered."""
+        return self.recorder.descriptions.request(self, self.span, outlined=True)
 
     def result(self, stages: tuple[StageRun, ...]) -> Item | None:
         """What is handed over at the end, when the request is kept."""
@@ -376,6 +380,10 @@ class JoinedRecording(Recording):
         outer = self.outer
         return self.recorder.descriptions.part(outer.request_id, outer.session_id, self.span)
 
+    def outlined(self) -> Attributes:
+        """The same."""
+        return self.described()
+
 
 def current_recording(recorder: Recorder) -> RequestRecording | None:
     """The request that runs in this context; None outside of one."""
@@ -410,8 +418,8 @@ class Part(Protocol):
     def read(self) -> StageRun | None:
         """Its run in the record."""
 
-    def end_span(self) -> None:
-        """End its span."""
+    def end_span(self, *, outlined: bool = False) -> None:
+        """End its span, `outlined` without reading."""
 
 
 class _Draft:
@@ -428,6 +436,11 @@ class _Draft:
     def is_kept(self) -> bool:
         """Whether the request is in the sample or flagged."""
         return self._request.head_sampled or bool(self._request.flags)
+
+    @property
+    def is_outlined(self) -> bool:
+        """Whether its spans say only what it is."""
+        return not (self.is_kept or self._request.recorder.config.span_unsampled)
 
     @property
     def has_spans(self) -> bool:
@@ -461,12 +474,17 @@ class _RequestDraft(_Draft):
         finally:
             self.discard()
 
+    def end_spans(self) -> None:
+        """End the spans, children first; what was taken stays."""
+        outlined = self.is_outlined
+        for part in self._parts:
+            part.end_span(outlined=outlined)
+        self._request.end_span(outlined=outlined)
+
     def discard(self) -> None:
         """End the spans, and let go of what was taken."""
         self.is_read = True
-        for part in self._parts:
-            part.end_span()
-        self._request.end_span()
+        self.end_spans()
         self._request.forget_known()
         self._parts.clear()
 
@@ -488,10 +506,14 @@ class _LateDraft(_Draft):
         finally:
             self.discard()
 
+    def end_spans(self) -> None:
+        """End the span; what was taken stays."""
+        self._part.end_span(outlined=self.is_outlined)
+
     def discard(self) -> None:
         """End the span."""
         self.is_read = True
-        self._part.end_span()
+        self.end_spans()
 
 
 class Left(Protocol):

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, overload
 from opentelemetry.context import get_current
 
 from ragtrace.prompts import escaped
+from ragtrace.record import conventions as names
 from ragtrace.record._recorder import Recorder
 from ragtrace.record._recording import Parts, Recording, describe_error
 from ragtrace.record._spans import Attributes
@@ -93,6 +94,19 @@ class StageRecording(Recording):
     def described(self) -> Attributes:
         """The attributes of the stage's span."""
         return self.recorder.descriptions.stage(self.read(), self.request, self.span)
+
+    def outlined(self) -> Attributes:
+        """What the stage is."""
+        return self.recorder.descriptions.outline(self.operation, self.request.session_id, self.known_inputs())
+
+    def known_inputs(self) -> Attributes:
+        """What is known of its inputs without reading what it returned; None where it is not."""
+        return {}
+
+    def end_span(self, *, outlined: bool = False) -> None:
+        """End the span; nothing holds on to it then."""
+        super().end_span(outlined=outlined)
+        self.context = None
 
     def note_error(self, error: BaseException) -> None:
         """A stage that fails names itself as the place where its request failed."""
@@ -299,6 +313,10 @@ class RetrieveRecording(RankingRecording):
         """Ids and scores, and the data source."""
         return self.recorder.descriptions.stage(self.read(), self.request, self.span, self._source)
 
+    def known_inputs(self) -> Attributes:
+        """Where it went, and its limit."""
+        return {names.RETRIEVAL_TOP_K: self._top_k, names.RETRIEVAL_DATA_SOURCE: self._source}
+
 
 class RerankRecording(RankingRecording):
     """A reranker call."""
@@ -338,6 +356,10 @@ class PackRecording(StageRecording):
         self._budget = whole(inputs.get("budget"))
         self._given = self.given_chunks(inputs.get("candidates"), given)
 
+    def known_inputs(self) -> Attributes:
+        """The token budget."""
+        return {names.PACK_BUDGET: self._budget}
+
     def streamed(self) -> Parts:
         """A streamed packing."""
         return StreamedPacking()
@@ -373,6 +395,7 @@ class GenerateRecording(StageRecording):
 
     operation = "generate"
     empty = GenerateRun()
+    _model: str | None = None
     _answer: str | None = None
     _found: Generation | None = None
     _before: tuple[Part, ...] = ()
@@ -389,6 +412,10 @@ class GenerateRecording(StageRecording):
         named = isinstance(model, str) or (model is not None and "model" in given)
         self._model = label(model) if named else self.request.versions.get("model")
         self._prompt = read_prompt(inputs.get("prompt")) or self.request.prompt
+
+    def known_inputs(self) -> Attributes:
+        """The model."""
+        return {names.REQUEST_MODEL: self._model}
 
     def streamed(self) -> Parts:
         """A streamed answer; it may end after its request, which does not know its stages any longer then."""

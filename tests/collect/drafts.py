@@ -19,7 +19,7 @@ class FakeDraft:
         self.is_kept = kept
         self.is_read = False
         self.weight = weight
-        self.built = self.discarded = 0
+        self.built = self.discarded = self.ended = 0
 
     def build(self, flags: Iterable[str] = ()) -> RequestRecord:
         """The record, once; it needs an id."""
@@ -28,6 +28,12 @@ class FakeDraft:
         self.built += 1
         assert (self.built, self.discarded) == (1, 0)
         return RequestRecord(request_id=self.request_id, service="svc", flags=tuple(flags), head_sampled=self.is_kept)
+
+    def end_spans(self) -> None:
+        """Count it; the id is drawn for the spans."""
+        self.ended += 1
+        if self.has_spans:
+            self.known_id = self.request_id
 
     def discard(self) -> None:
         """Count it."""

@@ -136,6 +136,19 @@ def test_what_nobody_wants_is_let_go_at_once(make_sink: Any, writer: Any) -> Non
     assert known.discarded == 1
 
 
+def test_without_a_screening_nothing_is_read(make_sink: Any, writer: Any) -> None:
+    """Spans end, and what was taken is held as it is until it is too old or too much."""
+    sink = make_sink(unsampled=outside(recent_bytes=1500))
+    drafts = [FakeDraft("r0"), FakeDraft("r1", known=False), FakeDraft("r2", spans=False)]
+    for draft in drafts:
+        sink.submit(draft)
+        assert sink.flush(10)
+    assert [(draft.ended, draft.built, draft.discarded) for draft in drafts] == [(1, 0, 1), (1, 0, 1), (1, 0, 0)]
+    sink.flag("r2", ("late",))
+    assert sink.flush(10)
+    assert flags(writer) == {"r2": ("late",)}
+
+
 def test_what_is_held_is_bounded(make_sink: Any, writer: Any) -> None:
     """Of unread requests the oldest are let go."""
     sink = make_sink(unsampled=outside(recent_bytes=2500))
@@ -190,14 +203,14 @@ def test_at_the_end_their_spans_end(make_sink: Any, writer: Any) -> None:
     """Those that still wait are not kept, and nothing is left over."""
     sink, entered, go_on = make_sink(unsampled=outside()), threading.Event(), threading.Event()
     slow, draft = FakeDraft("slow"), FakeDraft("good")
-    build = slow.build
+    end_spans = slow.end_spans
 
-    def wait() -> RequestRecord:
+    def wait() -> None:
         entered.set()
         assert go_on.wait(10)
-        return build()
+        end_spans()
 
-    slow.build = wait  # type: ignore[assignment,method-assign]
+    slow.end_spans = wait  # type: ignore[method-assign]
     sink.submit(slow)
     assert entered.wait(10)
     sink.submit(draft)
@@ -205,7 +218,7 @@ def test_at_the_end_their_spans_end(make_sink: Any, writer: Any) -> None:
     assert (draft.built, draft.discarded) == (0, 1)
     go_on.set()
     assert sink._reader.join(10)
-    assert (slow.built, slow.discarded) == (1, 0)
+    assert (slow.ended, slow.built, slow.discarded) == (1, 0, 1)
 
 
 def test_an_id_that_only_the_spans_tell_can_be_flagged(make_sink: Any, writer: Any) -> None:
@@ -221,17 +234,18 @@ def test_an_id_that_only_the_spans_tell_can_be_flagged(make_sink: Any, writer: A
 def test_a_late_flag_waits_for_its_own_request_only(
     make_sink: Any, writer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the background reads one, another is flagged at once; the one that is read follows with all it has."""
+    """While the background ends the spans of one, another is flagged at once; the first follows with all it has."""
     entered, go_on = threading.Event(), threading.Event()
     slow, other = FakeDraft("slow"), FakeDraft("other")
-    build = slow.build
+    end_spans = slow.end_spans
 
-    def wait() -> RequestRecord:
+    def wait() -> None:
         entered.set()
         assert go_on.wait(10)
-        return build()
+        assert slow.built == 0
+        end_spans()
 
-    monkeypatch.setattr(slow, "build", wait)
+    monkeypatch.setattr(slow, "end_spans", wait)
     holding = outside()
     holding.hold([slow, other])
     reading = threading.Thread(target=holding.read, args=([slow, other],))

@@ -89,17 +89,30 @@ def test_a_store_that_hangs_withholds_no_span(exported: Exported, monkeypatch: p
     go_on.set()
 
 
-def test_a_request_outside_the_sample_has_its_spans(tmp_path: Path) -> None:
-    """With ids and scores; nothing is stored."""
-    found = Exported()
-    ragtrace.configure(store=f"sqlite:///{tmp_path / 'x.db'}", sample_rate=0.0, sample_floor=0,
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_request_outside_the_sample_has_its_spans(tmp_path: Path, whole: bool) -> None:
+    """They say what it is, ids and scores where that is asked for; a late flag still keeps all that was recorded."""
+    found, url = Exported(), f"sqlite:///{tmp_path / 'x.db'}"
+    ragtrace.configure(store=url, sample_rate=0.0, sample_floor=0, span_unsampled=whole,
                        tracer_provider=found.provider)  # fmt: skip
     ask("q")
-    assert ragtrace.shutdown()
+    assert ragtrace.flush(60)
     found.provider.force_flush()
-    assert found.exporter.get_finished_spans()[0].attributes["ragtrace.retrieval.document.ids"] == (  # type: ignore[index]
-        "c0", "c1", "c2", "c3", "c4",
-    )  # fmt: skip
+    retrieval, _, request = [span.attributes for span in found.exporter.get_finished_spans()]
+    ids = retrieval.get("ragtrace.retrieval.document.ids")  # type: ignore[union-attr]
+    assert ids == (("c0", "c1", "c2", "c3", "c4") if whole else None)
+    assert retrieval["gen_ai.operation.name"] == "retrieval"  # type: ignore[index]
+    assert request["ragtrace.head_sampled"] is False  # type: ignore[index]
+    ragtrace.flag(request["ragtrace.request.id"], "late")  # type: ignore[index,arg-type]
+    assert ragtrace.shutdown(60)
+    with Store.open(url) as store:
+        (kept,) = store.get_records([request["ragtrace.request.id"]]).values()  # type: ignore[index,list-item]
+    assert [candidate.chunk_id for candidate in kept.candidates] == ["c0", "c1", "c2", "c3", "c4"]
+    assert kept.flags == ("late",)
+    assert [run.span_id for run in kept.stages] == [
+        f"{span.context.span_id:016x}"
+        for span in found.exporter.get_finished_spans()[:2]  # type: ignore[union-attr]
+    ]
 
 
 def test_a_dropped_request_still_ends_its_spans(tmp_path: Path) -> None:
