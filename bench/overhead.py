@@ -9,7 +9,11 @@ the background is flushed; CPU is that of the whole process over block and flush
 which batches gather, so that the caller's figures are those of a host that does not saturate its interpreter lock;
 `--closed-loop` adds the figures of one that does.
 
+`--all-cpu` prints one table alone: what one request costs the whole process, caller and background together, with the
+commit of the store, and with texts that repeat over 64 questions.
+
 Usage: python bench/overhead.py [--rounds N] [--block N] [--memory N] [--closed-loop] [--no-peers] [--only NAME ...]
+       python bench/overhead.py --all-cpu [--rounds N] [--block N] [--no-peers] [--only NAME ...]
 """
 
 from __future__ import annotations
@@ -33,7 +37,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` i
 from bench import subjects
 
 ROUNDS, BLOCK, MEMORY = 12, 100, 20_000
+ALL_ROUNDS, ALL_BLOCK, QUESTIONS = 14, 200, 64
 SIZES = (10, 50, 100, 200)  # candidates, for the slope
+BOUNDS = {"ragtrace": 4.0, "ragtrace record only": 2.5, "ragtrace not sampled": 1.5}  # of all processor time, x bare
 
 
 @dataclass
@@ -94,6 +100,24 @@ def show(chosen: list[subjects.Subject], figures: dict[str, Figures]) -> None:
         print(f"{subject.name:24}{wall:9.1f}{wall / bare[0]:8.2f}{tails[0]:8.1f}", end="")
         print(f"{thread:9.1f}{thread / bare[1]:8.2f}{tails[1]:8.1f}", end="")
         print(f"{spent:9.1f}{spent / bare[2]:8.2f}{subject.kept():6}")
+
+
+def show_all_cpu(chosen: list[subjects.Subject], figures: dict[str, Figures]) -> None:
+    """All processor time of a request, one line per subject: the median over blocks and their quartiles, x bare."""
+    nothing = median(figures["nothing"].process)
+    spent = {subject.name: [each - nothing for each in figures[subject.name].process] for subject in chosen}
+    bare, tail = median(spent["bare"]), percentile(figures["bare"].thread, 0.99)
+    print(f"{'':24}{'all cpu us':>11}{'x bare':>8}{'quartiles':>16}{'bound':>7}", end="")
+    print(f"{'caller us':>11}{'x bare':>8}{'p99 x bare':>12}{'kept':>6}")
+    for subject in chosen[1:]:
+        own, found = spent[subject.name], figures[subject.name]
+        low, _, high = quantiles(own, n=4, method="inclusive")
+        bound = BOUNDS.get(subject.name)
+        caller = percentile(found.thread, 0.5)
+        print(f"{subject.name:24}{median(own) / 1000:11.1f}{median(own) / bare:8.2f}", end="")
+        print(f"{f'{low / bare:.2f} to {high / bare:.2f}':>16}{bound or '':>7}{caller:11.1f}", end="")
+        print(f"{caller / percentile(figures['bare'].thread, 0.5):8.2f}", end="")
+        print(f"{percentile(found.thread, 0.99) / tail:12.2f}{subject.kept():6}")
 
 
 def slope(subject: subjects.Subject, draw: random.Random, count: int, rounds: int) -> float:
@@ -158,21 +182,25 @@ def closed_loop(subject: subjects.Subject, work: subjects.Work, count: int) -> N
 def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--block", type=int, default=BLOCK, help="requests per block")
+    parser.add_argument("--all-cpu", action="store_true", help="only all processor time of a request, beside the peers")
+    parser.add_argument("--rounds", type=int, help=f"{ROUNDS}; {ALL_ROUNDS} with --all-cpu")
+    parser.add_argument("--block", type=int, help=f"requests per block: {BLOCK}; {ALL_BLOCK} with --all-cpu")
     parser.add_argument("--memory", type=int, default=MEMORY, help="requests of the memory run; 0 leaves it out")
     parser.add_argument("--closed-loop", action="store_true", help="also the tail of a saturated host")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--only", nargs="*", help="names of subjects, beside nothing and bare")
     parser.add_argument("--json", type=Path, help="also write the medians to this file")
-    return parser.parse_args()
+    given = parser.parse_args()
+    given.rounds = given.rounds or (ALL_ROUNDS if given.all_cpu else ROUNDS)
+    given.block = given.block or (ALL_BLOCK if given.all_cpu else BLOCK)
+    return given
 
 
 def main() -> None:
     """Print the figures."""
     given = options()
     logging.getLogger("opentelemetry").setLevel(logging.ERROR)  # what a tool drops shows under "kept"
-    work = subjects.Work(50)
+    work = subjects.Work(50, QUESTIONS) if given.all_cpu else subjects.Work(50)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         chosen = [subjects.nothing(work), subjects.bare(work), subjects.bare_with_json(work)]
@@ -183,9 +211,11 @@ def main() -> None:
             chosen = [one for one in chosen if one.name in ("nothing", "bare", *given.only)]
         print(f"{given.rounds} rounds of {given.block} requests, interleaved; {work.candidates} candidates each")
         figures = measure(chosen, work, given.rounds, given.block)
-        show(chosen, figures)
-        ours = [subject for subject in chosen if subject.name.startswith("ragtrace")]
-        run_more(ours, work, given)
+        if given.all_cpu:
+            show_all_cpu(chosen, figures)
+        else:
+            show(chosen, figures)
+            run_more([subject for subject in chosen if subject.name.startswith("ragtrace")], work, given)
         if given.json:
             medians = {name: {"wall": median(f.wall), "thread": median(f.thread)} for name, f in figures.items()}
             given.json.write_text(json.dumps(medians))

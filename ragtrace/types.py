@@ -10,7 +10,6 @@ Conventions: times are integer nanoseconds since the Unix epoch, durations integ
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -81,6 +80,7 @@ SCHEMA_VERSION: Final = 1
 ANALYZER_VERSION: Final = "coverage-13"  # raise it whenever a change could give a stored request another score
 
 _REMEMBERED: Final = 2000  # characters; the hashes of longer texts are not kept
+_MOST_HASHES: Final = 8192
 
 
 Metadata: TypeAlias = dict[str, Any]
@@ -759,13 +759,22 @@ def decode_record(body: bytes) -> RequestRecord:
 
 def content_hash(text: str) -> str:
     """The key of `text` in the content store: 128-bit BLAKE2b of its UTF-8 bytes, 32 hexadecimal digits."""
-    return _known_hash(text) if len(text) <= _REMEMBERED else _hash(text)
+    return _HASHES[text]
 
 
-@lru_cache(maxsize=8192)
-def _known_hash(text: str) -> str:
-    """The same chunks are retrieved again and again."""
-    return _hash(text)
+class _Hashes(dict[str, str]):
+    """The hashes of texts that came lately: the same chunks are retrieved again and again."""
+
+    def __missing__(self, text: str) -> str:
+        found = _hash(text)
+        if len(text) <= _REMEMBERED:
+            if len(self) >= _MOST_HASHES:
+                self.clear()
+            self[text] = found
+        return found
+
+
+_HASHES: Final = _Hashes()
 
 
 def _hash(text: str) -> str:

@@ -59,6 +59,7 @@ def _subject(
             exported.flush()
 
     def kept() -> int:
+        install(recorder)
         if exported is not None and not rate:  # a complaint that comes late
             ragtrace.flag(str(exported.last["ragtrace.request.id"]), "late")
             flush()

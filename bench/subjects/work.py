@@ -19,11 +19,12 @@ ANSWER: Final = ("It ends with the year in which it was signed, unless it was re
 class Work:
     """The host's stages, and an index of texts from which each request has other hits."""
 
-    def __init__(self, candidates: int) -> None:
+    def __init__(self, candidates: int, questions: int = 26) -> None:
+        """`questions`: how many requests have hits of their own before all come again."""
         self.candidates = candidates
         self._texts = [f"chunk {number}: " + f"{number} words of a policy, " * 40 for number in range(TEXTS)]
         self._texts = [text[:LENGTH] for text in self._texts]
-        self._starts = cycle(range(0, TEXTS - candidates, 37))
+        self._starts = cycle([(TEXTS - candidates) * number // questions for number in range(questions)])
 
     def hits(self) -> Hits:
         """What the index finds: new objects, as a client library makes them, over the index's own texts."""

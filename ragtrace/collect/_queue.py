@@ -31,6 +31,7 @@ __all__ = ["ITEMS", "Queue", "Waiting", "weigh"]
 ITEMS: Final = (RequestRecord, Addendum, Feedback, Fault, SourceReport)  # all else in a queue is a draft
 _FAULTS: Final = 1000  # kinds of them; all further ones are one
 _MANY: Final = "more"
+_FILLING: Final = 4  # the part of the room from which on it fills
 _BASE: Final = 900  # bytes of an item without what JSON shows of it
 _CHUNK: Final = 400
 _PART: Final = 150
@@ -75,6 +76,11 @@ class Queue:
         self._read: list[Waiting] = []
         self._is_whole = True
         self._faults: dict[tuple[str, str, str], Fault] = {}
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether a good part of the room is taken, so that nothing should be waited for."""
+        return self._bytes > self._limit // _FILLING
 
     def put(self, waiting: Waiting, *, is_read: bool = False) -> bool:
         """Add an item; False when there is no room.
@@ -152,7 +158,8 @@ def _of_run(run: StageRun) -> int:
     if isinstance(run, RetrieveRun):
         texts = sum([len(found.text) for found in run.candidates if found.text])
         metadata = [found.metadata for found in run.candidates if found.metadata]
-        return texts + _CHUNK * len(run.candidates) + _length((run.query, run.error, metadata))
+        said = len(run.query or "") if run.error is None and not metadata else _length((run.query, run.error, metadata))
+        return texts + _CHUNK * len(run.candidates) + said
     if isinstance(run, RerankRun):
         return _PART * len(run.moves) + _length(run.error)
     if isinstance(run, PackRun):

@@ -29,6 +29,7 @@ _LOG: Final = logging.getLogger("ragtrace")
 _FORK_WAIT: Final = 2.0  # seconds that a fork waits for our threads to leave the database and the import system
 _LAST_TRIES: Final = 2  # at the end: the first may meet a connection that broke since the last write
 _GRACE: Final = 0.5  # seconds for the reading, which waits for nothing, to end
+_GATHER: Final = 0.4  # seconds in which what was read gathers for one transaction: each costs milliseconds by itself
 
 
 class BackgroundSink:
@@ -100,6 +101,7 @@ class BackgroundSink:
             self._storing.step,
             begin=self._storing.begin,
             end=self._let_go,
+            linger=_GATHER,
             wait=lambda: self._storing.wait,
             failed=self._has_no_thread,
         )
@@ -229,8 +231,8 @@ class BackgroundSink:
         self._unsampled.close()
         self._keep_the_rest()
 
-    def _hand_on(self) -> None:
-        self._storer.wake(at_once=True)
+    def _hand_on(self, *, at_once: bool) -> None:
+        self._storer.wake(at_once=at_once)
 
     def _let_go(self) -> None:
         """At the end of the storing thread, or without one: leave the rest to the next start."""
@@ -297,7 +299,7 @@ class ReadStep:
     Args:
         lock: held around the queue.
         flushes: who waits in `flush`; up to `flushed` all that they wait for is read.
-        hand_on: tells the storing thread.
+        hand_on: tells the storing thread, which somebody waits for or not.
     """
 
     def __init__(
@@ -307,7 +309,7 @@ class ReadStep:
         finisher: Finisher,
         unsampled: UnsampledRequests,
         flushes: FlushBarrier,
-        hand_on: Callable[[], None],
+        hand_on: Callable[..., None],
     ) -> None:
         self._lock = lock
         self._queue = queue
@@ -338,7 +340,7 @@ class ReadStep:
         self.readers.settle(asked)
         if flushes != self.flushed:
             self.flushed = flushes
-            self._hand_on()
+            self._hand_on(at_once=True)
 
     def rest(self) -> tuple[list[Waiting], list[Waiting]]:
         """At the end: what is not read, and what is read and not handed on, each once, while the thread may still work.
@@ -366,8 +368,9 @@ class ReadStep:
             read = list(_out_of(self._read))
             self._queue.put_read(read)
             self._queue.count(faults)
+            is_filling = self._queue.is_filling
         if read or faults:
-            self._hand_on()
+            self._hand_on(at_once=is_filling)
 
 
 def _out_of(waiting: deque[T]) -> Iterator[T]:

@@ -94,6 +94,7 @@ class BackgroundThread:
 
     Args:
         begin, step, end: what it does first, each time it is woken, and last.
+        linger: seconds in which work gathers before a step that nobody hurries.
         wait: seconds after which it wakes by itself.
         failed: told when the system gives no thread.
     """
@@ -105,11 +106,13 @@ class BackgroundThread:
         *,
         begin: Callable[[], None] = lambda: None,
         end: Callable[[], None] = lambda: None,
+        linger: float = _LINGER,
         wait: Callable[[], float],
         failed: Callable[[Exception], None],
     ) -> None:
         self._name = name
         self._begin, self._step, self._end = begin, step, end
+        self._linger = linger
         self._wait = wait
         self._failed = failed
         self._starting = threading.Lock()
@@ -192,7 +195,7 @@ class BackgroundThread:
         while not self._is_stopping:
             self._woken.wait(min(self._wait(), threading.TIMEOUT_MAX))
             self._woken.clear()
-            self._hurried.wait(_LINGER)
+            self._hurried.wait(self._linger)
             self._hurried.clear()
             self._do(self._step)
         self._do(self._end)

@@ -72,6 +72,11 @@ class ContentPolicy:
         )
 
     @property
+    def keeps_chunks(self) -> bool:
+        """Whether texts of chunks are kept as they are."""
+        return self.capture.chunks == "full"
+
+    @property
     def hides_chunks(self) -> bool:
         """Whether no text of a chunk is kept."""
         return self.capture.chunks in _HIDDEN
@@ -187,14 +192,11 @@ class ContentPolicy:
     def _candidates(self, candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
         if not self._is_full:
             return tuple([self._candidate(candidate) for candidate in candidates])
-        return tuple(
-            [
-                candidate
-                if candidate.text is None or candidate.content_hash is not None
-                else replace(candidate, content_hash=content_hash(candidate.text))
-                for candidate in map(_from_its_source, candidates)
-            ]
-        )
+        given = tuple(candidates)
+        sources = [each.source for each in given]
+        if None not in [each.content_hash for each in given] and sources.count(None) == len(given):
+            return given  # hashed when they were read
+        return tuple([_hashed(_from_its_source(candidate)) for candidate in given])
 
     def _candidate(self, candidate: Candidate) -> Candidate:
         kept: Candidate = self._chunk(_from_its_source(candidate))
@@ -252,6 +254,12 @@ class ContentPolicy:
         before, marked = self._redact(answer[: citation.start]), answer[citation.start : citation.end]
         start = None if before is None or not str(kept).startswith(before + marked) else len(before)
         return replace(citation, marker=marker, start=start, end=None if start is None else start + len(marked))
+
+
+def _hashed(candidate: Candidate) -> Candidate:
+    if candidate.text is None or candidate.content_hash is not None:
+        return candidate
+    return replace(candidate, content_hash=content_hash(candidate.text))
 
 
 def _from_its_source(candidate: Candidate) -> Candidate:

@@ -71,6 +71,7 @@ _FACET: Final = 200  # bytes of one without its texts, roughly
 _GRADE: Final = 100
 _BY_END: Final = attrgetter("ended_at")
 _BASE: Final = 2000  # bytes of a request without what its stages took, roughly
+_EMPTY: Final = Context()
 _NONE: Final[tuple[int, dict[int, tuple[_Source, int]]]] = (0, {})
 _ENTRIES: Final = {"session_id": "session.id", "tenant_id": "tenant.id"}
 
@@ -240,9 +241,12 @@ class RequestRecording(Recording):
             self._known = len(found), known
         return known
 
-    def forget_known(self) -> None:
-        """Let go of what was known, once all stages are read."""
+    def let_go(self) -> None:
+        """Once all stages are read: let go of what was known, and of the context that holds the request itself, so that
+        no garbage collection has to find the circle. Code of the host's may still run in an expired one."""
         self._known = None
+        if not self.is_expired:
+            self.context = _EMPTY
 
     def take(self, value: Any) -> None:
         """What a request returns is the host's own; the answer comes from its generate stage."""
@@ -485,7 +489,7 @@ class _RequestDraft(_Draft):
         """End the spans, and let go of what was taken."""
         self.is_read = True
         self.end_spans()
-        self._request.forget_known()
+        self._request.let_go()
         self._parts.clear()
 
 

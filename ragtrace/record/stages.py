@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any, ClassVar, Final, overload
 
@@ -36,7 +36,7 @@ from ragtrace.record.coercion import (
 from ragtrace.record.coercion.allowance import cut
 from ragtrace.record.coercion.chunks import items_of
 from ragtrace.record.coercion.recognition import read_moves
-from ragtrace.record.coercion.values import label, size, whole
+from ragtrace.record.coercion.values import candidates_of, label, size, whole
 from ragtrace.record.guard import guarded
 from ragtrace.record.requests import KEY, Left, Part, RequestRecording, StageInput, is_joined
 from ragtrace.types import GenerateRun, Generation, PackRun, RerankRun, RetrieveRun, StageRun, replace
@@ -255,9 +255,12 @@ class RankingRecording(StageRecording):
         self.refused = self.refused or bool(chunks.unread and not chunks.ranked)
         return chunks.ranked
 
-    def placed(self, ranked: Iterable[tuple[int, Chunk]], ids: Sequence[str]) -> None:
+    def placed(self, ranked: Sequence[tuple[int, Chunk]], ids: Sequence[str]) -> None:
         """Keep the ids by place, for the stages that go on with these chunks."""
-        self._ids = {rank - 1: chunk_id for (rank, _), chunk_id in zip(ranked, ids, strict=True)}
+        if ranked and ranked[-1][0] == len(ids):  # none is missing
+            self._ids = dict(enumerate(ids))
+        else:
+            self._ids = {rank - 1: chunk_id for (rank, _), chunk_id in zip(ranked, ids, strict=True)}
 
     def identified(self) -> dict[int, str]:
         """The chunk ids of its items by their place, from 0."""
@@ -302,7 +305,7 @@ class RetrieveRecording(RankingRecording):
         """The candidates; those of retrievers one after the other are merged."""
         ranked = told_apart(self.ranked())
         source = self._source
-        found = [chunk.candidate(rank, source) for rank, chunk in ranked]
+        found = candidates_of(ranked, source, hashed=self.recorder.policy.keeps_chunks)
         ids = [known.chunk_id for known in found]
         self.placed(ranked, ids)
         before, self._before = self._before, None

@@ -389,7 +389,8 @@ def _used(connection: sa.Connection, hashes: Sequence[bytes], now: int) -> set[b
 
 def strip(record: Staged, texts: Texts) -> tuple[Staged, Slots]:
     """The record (or addendum) without its texts, and the hash of the text that stood in each slot (None: none did)."""
-    slots = tuple([texts.add(text) for text in texts_of(record)])
+    known, add = texts.hashes, texts.add
+    slots = tuple([known.get(text) or add(text) for text in texts_of(record)])  # type: ignore[arg-type] # or None
     return replace(record, stages=tuple(map(_bare_run, record.stages))), slots
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, Final, get_args
 
 import sqlalchemy as sa
 
-from ragtrace.store.database import chunks, insert
+from ragtrace.store.database import chunks, insert, insert_for
 from ragtrace.store.rows import COVERAGE, Backlog, Job, JobRow, JobState
 from ragtrace.store.tables import diagnosis, job, request
 
@@ -72,7 +73,12 @@ def enqueue(connection: sa.Connection, jobs: Sequence[dict[str, Any]], now: floa
         for new in jobs
     ]
     if rows:
-        connection.execute(insert(connection, job).on_conflict_do_nothing(), rows)
+        connection.execute(_enqueuing(connection.dialect.name), rows)
+
+
+@cache
+def _enqueuing(dialect: str) -> sa.Insert:
+    return insert_for(dialect, job).on_conflict_do_nothing()
 
 
 def ask(connection: sa.Connection, request_id: str, kind: str, analyzer_version: str, now: float) -> bool:

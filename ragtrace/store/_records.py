@@ -15,7 +15,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import cache, reduce
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -44,7 +44,7 @@ from ragtrace.store._content import (
     write_addendum,
     write_record,
 )
-from ragtrace.store.database import Database, bigint, chunks, clean, insert, look_up, take_turn
+from ragtrace.store.database import Database, bigint, chunks, clean, insert, insert_for, look_up, take_turn
 from ragtrace.store.rows import COVERAGE, Delta
 from ragtrace.store.tables import addendum, request
 from ragtrace.store.totals import uncounted
@@ -192,8 +192,12 @@ def _inserted(connection: sa.Connection, rows: list[dict[str, Any]]) -> set[str]
     """Insert those of these requests that are new, and return their ids."""
     if not rows:
         return set()
-    statement = insert(connection, request).on_conflict_do_nothing().returning(request.c.request_id)
-    return set(connection.scalars(statement, rows))
+    return set(connection.scalars(_inserting(connection.dialect.name), rows))
+
+
+@cache
+def _inserting(dialect: str) -> Any:
+    return insert_for(dialect, request).on_conflict_do_nothing().returning(request.c.request_id)
 
 
 def _locked(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, _StoredRevision]:

@@ -5,6 +5,7 @@ and the runs of the release gate: what was compared, what was decided, and the w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -12,7 +13,7 @@ import zstandard
 
 from ragtrace.errors import CorruptStore
 from ragtrace.store._content import compress, decompress
-from ragtrace.store.database import begins, bigint, clean, insert
+from ragtrace.store.database import begins, bigint, clean, insert, insert_for
 from ragtrace.store.rows import GateRun, Release
 from ragtrace.store.tables import gate_run, gate_version, release
 from ragtrace.types import RequestRecord
@@ -45,15 +46,18 @@ def register(connection: sa.Connection, records: Sequence[RequestRecord]) -> Non
             first[key] = min(first.get(key, bigint(record.started_at)), bigint(record.started_at))
     if not first:
         return
-    statement = insert(connection, release)
+    rows = [dict(zip(_COLUMNS, (*key, first[key]), strict=True)) for key in sorted(first)]
+    connection.execute(_registering(connection.dialect.name), rows)
+
+
+@cache
+def _registering(dialect: str) -> sa.Insert:
+    statement = insert_for(dialect, release)
     earliest = statement.excluded.first_seen_at
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=["service", "component", "version"],
-            set_={"first_seen_at": earliest},
-            where=sa.or_(release.c.first_seen_at.is_(None), earliest < release.c.first_seen_at),
-        ),
-        [dict(zip(_COLUMNS, (*key, first[key]), strict=True)) for key in sorted(first)],
+    return statement.on_conflict_do_update(
+        index_elements=["service", "component", "version"],
+        set_={"first_seen_at": earliest},
+        where=sa.or_(release.c.first_seen_at.is_(None), earliest < release.c.first_seen_at),
     )
 
 

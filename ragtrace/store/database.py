@@ -36,6 +36,7 @@ __all__ = [
     "driver_errors",
     "explained",
     "insert",
+    "insert_for",
     "insert_new",
     "insert_numbered",
     "look_up",
@@ -185,7 +186,12 @@ def _postgresql(address: Address) -> sa.Engine:
 
 def insert(connection: sa.Connection, table: sa.Table) -> sqlite.Insert:
     """An INSERT that may end in ON CONFLICT; PostgreSQL's is built by the same methods as SQLite's."""
-    if connection.dialect.name == "sqlite":
+    return insert_for(connection.dialect.name, table)
+
+
+def insert_for(dialect: str, table: sa.Table) -> sqlite.Insert:
+    """The same by the dialect's name. What each batch needs is built once: that takes as long as to run it."""
+    if dialect == "sqlite":
         return sqlite.insert(table)
     return cast(sqlite.Insert, postgresql.insert(table))
 
@@ -268,7 +274,9 @@ def look_up(
             found = connection.exec_driver_sql(f"{query} = ANY(%s::uuid[])", (digits,), execution_options=BINARY)
         else:
             found = connection.exec_driver_sql(f"{query} = ANY(%s)", (some,), execution_options=BINARY)
-        yield from map(tuple, found)
+        rows = found.cursor.fetchall()  # type: ignore[union-attr] # the driver's own tuples: hundreds for each batch
+        found.close()
+        yield from rows
 
 
 def insert_new(connection: sa.Connection, columns: Sequence[sa.Column[Any]], rows: Sequence[tuple[Any, ...]]) -> int:

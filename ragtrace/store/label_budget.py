@@ -53,6 +53,8 @@ INNER: Final = frozenset(("segment", "source", "provider", "model", "question_ty
 LIMITS: Final[Mapping[str, int]] = {**BUDGETS, TENANT: _TENANTS}
 """How many values of a label have a place, of a service or, for services, of a tenant."""
 _TURN: Final = 0x7261677472610004  # "ragtra", 4
+_COLUMNS: Final = (exposed.c.label, exposed.c.service, exposed.c.value)
+_AMONG: Final = sa.select(*_COLUMNS).where(sa.tuple_(*_COLUMNS).in_(sa.bindparam("places", expanding=True)))
 
 Place: TypeAlias = tuple[str, str, str]
 """A label, the service that it is of (of a service: its tenant), and the value."""
@@ -144,9 +146,8 @@ def _take(connection: sa.Connection, wanted: set[Place]) -> set[Place]:
 def _known(connection: sa.Connection, wanted: Iterable[Place]) -> set[Place]:
     """Those of these values that have a place."""
     found: set[Place] = set()
-    columns = (exposed.c.label, exposed.c.service, exposed.c.value)
     for some in chunks(sorted((label, _written(of), _written(value)) for label, of, value in wanted)):
-        rows = connection.execute(sa.select(*columns).where(sa.tuple_(*columns).in_(some)))
+        rows = connection.execute(_AMONG, {"places": some})
         found.update((label, _read(of), _read(value)) for label, of, value in rows)
     return found
 

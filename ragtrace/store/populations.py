@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from ragtrace.registry.instruments import ANSWER_COVERAGE
 from ragtrace.store._golds import question_hash
-from ragtrace.store.database import begins, bigint, clean, insert, pages
+from ragtrace.store.database import begins, bigint, clean, insert_for, pages
 from ragtrace.store.rows import COVERAGE, SILENT, UNANSWERED, MeasuredRequest, Replayed, Traits, Wanted
 from ragtrace.store.tables import STAGE_NAMES, diagnosis, release, request, score, trait
 from ragtrace.types import GenerateRun, RequestRecord
@@ -58,9 +58,14 @@ def put_traits(connection: sa.Connection, records: Sequence[RequestRecord]) -> N
     """Write the traits of records that are new or changed."""
     rows = [_row(record) for record in records]
     if rows:
-        statement = insert(connection, trait)
-        rest = {column.name: statement.excluded[column.name] for column in trait.c if not column.primary_key}
-        connection.execute(statement.on_conflict_do_update(index_elements=["request_id"], set_=rest), rows)
+        connection.execute(_upsert(connection.dialect.name), rows)
+
+
+@cache
+def _upsert(dialect: str) -> sa.Insert:
+    statement = insert_for(dialect, trait)
+    rest = {column.name: statement.excluded[column.name] for column in trait.c if not column.primary_key}
+    return statement.on_conflict_do_update(index_elements=["request_id"], set_=rest)
 
 
 def _row(record: RequestRecord) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from math import inf
 from typing import Any, Final, TypeAlias
 
@@ -22,7 +23,7 @@ import sqlalchemy as sa
 
 from ragtrace.registry.instruments import ANALYSIS_COST, ATTRIBUTION_BUDGET_EXHAUSTED
 from ragtrace.store import _audit as audit, label_budget
-from ragtrace.store.database import Database, chunks, clean, insert, pages
+from ragtrace.store.database import Database, chunks, clean, insert, insert_for, pages
 from ragtrace.store.rows import ATTRIBUTION, Delta, Exemplar, Labels, Total
 from ragtrace.store.tables import counted, exposed, release, source, source_report, spending, success, total
 
@@ -107,11 +108,12 @@ def add(connection: sa.Connection, deltas: Iterable[Delta]) -> None:
             shown = (delta.exemplar.trace_id, delta.exemplar.value, delta.exemplar.at)
             row.update(zip(_EXEMPLAR, shown, strict=True))
     if sums:
-        connection.execute(_upsert(connection), [sums[key] for key in sorted(sums)])
+        connection.execute(_upsert(connection.dialect.name), [sums[key] for key in sorted(sums)])
 
 
-def _upsert(connection: sa.Connection) -> sa.Insert:
-    statement = insert(connection, total)
+@cache
+def _upsert(dialect: str) -> sa.Insert:
+    statement = insert_for(dialect, total)
     new = statement.excluded
     latest = {name: sa.case((new.exemplar_trace_id.is_not(None), new[name]), else_=total.c[name]) for name in _EXEMPLAR}
     return statement.on_conflict_do_update(
@@ -193,6 +195,7 @@ def _read(labels: str) -> Labels:
 _DAY: Final = 86_400
 _DAY_NS: Final = _DAY * 1_000_000_000
 _BEFORE: Final = {"request_id": "", "kind": ""}
+_FIRST_DAY: Final = sa.select(counted.c.day).filter_by(**_BEFORE)
 _PAGE: Final = 2_000
 
 
@@ -203,15 +206,20 @@ def uncounted(connection: sa.Connection, given: Iterable[tuple[str, str, int]]) 
     rows = [{"request_id": key[0], "kind": key[1], "day": begun[key]} for key in sorted(begun)]
     if not rows:
         return set()
-    statement = insert(connection, counted).on_conflict_do_nothing().returning(counted.c.request_id, counted.c.kind)
-    new = {(row.request_id, row.kind) for row in connection.execute(statement, rows)}
+    new = {(row.request_id, row.kind) for row in connection.execute(_counting(connection.dialect.name), rows)}
     first = _first_day(connection) if new else 0
     return {key for key in new if begun[key] >= first}
 
 
+@cache
+def _counting(dialect: str) -> Any:
+    statement = insert_for(dialect, counted).on_conflict_do_nothing()
+    return statement.returning(counted.c.request_id, counted.c.kind)
+
+
 def _first_day(connection: sa.Connection) -> int:
     """Before which nothing counts."""
-    return connection.scalar(sa.select(counted.c.day).filter_by(**_BEFORE)) or 0
+    return connection.scalar(_FIRST_DAY) or 0
 
 
 def day_of(moment: float) -> int:

@@ -60,6 +60,16 @@ def test_what_was_accepted_is_not_refused_when_it_is_read() -> None:
     assert queue.put(Waiting(ITEM, 100))
 
 
+def test_it_fills_before_it_is_full() -> None:
+    """So that what waits for company is stored before anything is refused."""
+    queue = Queue(100)
+    draft = FakeDraft("a", kept=True)
+    assert queue.put(Waiting(draft, 25))
+    assert not queue.is_filling
+    assert queue.put(Waiting(draft, 1))
+    assert queue.is_filling
+
+
 def test_a_durable_item_without_a_spool_always_has_room() -> None:
     """It is nowhere else."""
     queue = Queue(100)

@@ -43,6 +43,19 @@ def test_an_exit_in_a_step_does_not_end_it() -> None:
     assert done[-1] == "end"
 
 
+def test_work_gathers_until_somebody_hurries() -> None:
+    """A step that nobody waits for lets further work come."""
+    stepped = threading.Event()
+    worker = BackgroundThread("w", stepped.set, linger=60.0, wait=lambda: 60.0, failed=lambda error: None)
+    assert worker.start()
+    worker.wake()
+    assert not stepped.wait(0.2)
+    worker.wake(at_once=True)
+    assert stepped.wait(10)
+    worker.stop()
+    assert worker.join(10)
+
+
 def test_while_it_rests_it_does_nothing() -> None:
     """For a fork."""
     stepped = threading.Event()

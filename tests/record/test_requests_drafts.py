@@ -20,7 +20,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import ragtrace
-from ragtrace.record import Draft
+from ragtrace.record import Draft, active
+from ragtrace.record.requests import current_recording
 from ragtrace.store import Store
 from ragtrace.types import RetrieveRun
 
@@ -163,6 +164,26 @@ def test_a_context_that_outlives_its_request_holds_nothing(recorded: Any) -> Non
     gc.collect()
     assert alive() is None
     assert kept is not None
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_a_request_that_was_read_leaves_no_circle(tmp_path: Path, rate: float) -> None:
+    """It is let go of when nobody needs it any longer, not when the garbage collector runs: kept or forgotten."""
+    ragtrace.configure(store=f"sqlite:///{tmp_path / 'x.db'}", sample_rate=rate, sample_floor=0,
+                       tracer_provider=Exported().provider)  # fmt: skip
+    ask("q")
+    assert ragtrace.flush(60)
+    gc.collect()
+    gc.disable()
+    try:
+        with ragtrace.request(query="q"):
+            alive = weakref.ref(current_recording(active()))  # type: ignore[arg-type]
+            ragtrace.retrieve(lambda query: HITS)("q")
+        assert alive() is not None
+        assert ragtrace.shutdown(60)
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 def test_a_stage_that_outlives_its_request_ends_its_span(recorded: Any) -> None:

@@ -140,7 +140,11 @@ def read_moves(
 
     inputs: ids of what went in, in order; known: the candidates by which a chunk without an id is recognized.
     """
-    before = {chunk_id: rank for rank, chunk_id in reversed(list(enumerate(inputs, 1)))}
+    before = dict(zip(inputs, range(1, len(inputs) + 1), strict=True))
+    if len(before) < len(inputs):  # of one that went in twice the better rank counts
+        before = {}
+        for rank, chunk_id in enumerate(inputs, 1):
+            before.setdefault(chunk_id, rank)
     after: dict[str, RankMove] = {}
     ids = []
     for rank, chunk in ranked:
@@ -149,7 +153,7 @@ def read_moves(
         move = RankMove(chunk_id=chunk_id, rank_before=before.get(chunk_id), rank_after=rank, score=chunk.score)
         after.setdefault(chunk_id, move)
     lost = [RankMove(chunk_id=lost, rank_before=rank) for lost, rank in before.items() if lost not in after]
-    return ids, tuple(after.values()), tuple(sorted(lost, key=lambda move: move.rank_before or 0))
+    return ids, tuple(after.values()), tuple(lost)
 
 
 def _identity(chunk: Chunk, inputs: Sequence[str], known: Known) -> str:

@@ -18,6 +18,7 @@ __all__ = [
     "Chunk",
     "Get",
     "Unreadable",
+    "candidates_of",
     "first",
     "label",
     "names",
@@ -71,16 +72,28 @@ class Chunk(msgspec.Struct, gc=False):
 
     def candidate(self, rank: int, source: str | None = None) -> Candidate:
         """This chunk as a candidate; `source` is where it comes from when it does not say so."""
-        return Candidate(
-            chunk_id=self.chunk_id if self.chunk_id is not None else self.identity,
+        return candidates_of([(rank, self)], source, hashed=False)[0]
+
+
+def candidates_of(ranked: Iterable[tuple[int, Chunk]], source: str | None, *, hashed: bool) -> list[Candidate]:
+    """Chunks as candidates; `source` is where they come from when they do not say so.
+
+    hashed: with the hashes of their texts, so that nobody has to make each candidate anew to add it.
+    """
+    return [
+        Candidate(
+            chunk_id=chunk.identity if chunk.chunk_id is None else chunk.chunk_id,
             rank=rank,
-            score=self.score,
-            doc_id=self.doc_id,
-            source=self.source or source,
-            modality=self.modality,
-            metadata=self.metadata,
-            text=self.text,
+            score=chunk.score,
+            doc_id=chunk.doc_id,
+            source=chunk.source or source,
+            modality=chunk.modality,
+            metadata=chunk.metadata,
+            content_hash=None if chunk.text is None or not hashed else content_hash(chunk.text),
+            text=chunk.text,
         )
+        for rank, chunk in ranked
+    ]
 
 
 def number(value: Any) -> float | None:

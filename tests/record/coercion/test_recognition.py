@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtrace.record.coercion import Known, read_chunks, told_apart
+from ragtrace.record.coercion.recognition import read_moves
 
 TEXTS = ("The tariff of 2023 was 3.9 percent of the value.", "The tariff of 2024 is 4.5 percent of the value.")
 
@@ -31,3 +32,14 @@ def test_the_same_text_twice() -> None:
     chunks = [{"id": "a", "text": TEXTS[0]}, {"id": "a", "text": TEXTS[0]}, {"id": "a"}, {"id": "b", "text": TEXTS[0]}]
 
     assert [chunk.chunk_id for _, chunk in told_apart(read_chunks(chunks).ranked)] == ["a", "a", "a", "b"]
+
+
+def test_moves_of_chunks_that_went_in_twice() -> None:
+    """The better rank counts, and what fell out stands in the order in which it went in."""
+    ranked = read_chunks([{"id": "c", "score": 0.5}, {"id": "new"}]).ranked
+
+    ids, kept, lost = read_moves(ranked, ["b", "a", "b", "c", "d", "c"], Known(()))
+
+    assert ids == ["c", "new"]
+    assert [(move.chunk_id, move.rank_before, move.rank_after) for move in kept] == [("c", 4, 1), ("new", None, 2)]
+    assert [(move.chunk_id, move.rank_before) for move in lost] == [("b", 1), ("a", 2), ("d", 5)]
