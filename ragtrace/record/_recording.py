@@ -188,15 +188,18 @@ class Recording(ABC):
         if span is None or type(span) is NonRecordingSpan:  # it has ended, or nobody records it
             return
         try:
-            with guarded(f"record.{self.operation}", guard):
-                if span.is_recording():
-                    span.set_attributes(self.outlined() if outlined else self.described())
-                    if self.raised is not None:
-                        add_exception(span, self.recorder.policy.error(self.raised), self.ended_at)
+            if span.is_recording():
+                span.set_attributes(self.outlined() if outlined else self.described())
+                if self.raised is not None:
+                    add_exception(span, self.recorder.policy.error(self.raised), self.ended_at)
+        except BaseException as error:
+            guard.caught(f"record.{self.operation}", error)
         finally:
-            with guarded(f"span.{self.operation}", guard):  # a span processor of the host's
+            try:
                 self.span = NonRecordingSpan(span.get_span_context())  # its ids are all that is needed from now on
                 span.end(self.ended_at)
+            except BaseException as error:  # of a span processor of the host's
+                guard.caught(f"span.{self.operation}", error)
 
     def abandon(self) -> None:
         """End without a trace in the record: the host's code has never run."""

@@ -99,9 +99,13 @@ class Descriptions:
     def outline(self, stage: str, session_id: str | None, known: Attributes) -> Attributes:
         """Of a stage's span, where what it returned is not read."""
         operation, kind = _KINDS[stage]
-        own = {names.OPERATION_NAME: operation} | {name: value for name, value in known.items() if value is not None}
-        found = _Found(_identity(kind, session_id)) if self._openinference else _NOTHING
-        return self._joined(own, found, None)
+        found = _identity(kind, session_id) if self._openinference else {}
+        if self._gen_ai:
+            found[names.OPERATION_NAME] = operation
+        for name, value in known.items():
+            if value is not None and (self._gen_ai or not name.startswith(names.GEN_AI)):
+                found[name] = value
+        return found
 
     def part(self, request_id: str, session_id: str | None, span: Span | None) -> Attributes:
         """Of the span of a request inside a request."""

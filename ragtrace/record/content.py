@@ -209,7 +209,7 @@ class ContentPolicy:
         mode = self.capture.chunks
         if mode == "off":
             return replace(chunk, text=None, content_hash=None)
-        if chunk.text is None:
+        if chunk.text is None or (mode == "full" and chunk.content_hash is not None):
             return chunk
         text = chunk.text if mode != "redacted" else self._redact(chunk.text)
         if text is None:

@@ -242,9 +242,13 @@ class RequestRecording(Recording):
         return known
 
     def let_go(self) -> None:
-        """Once all stages are read: let go of what was known, and of the context that holds the request itself, so that
-        no garbage collection has to find the circle. Code of the host's may still run in an expired one."""
+        """Once all stages are read: let go of what was known, and of the context."""
         self._known = None
+        self.leave_context()
+
+    def leave_context(self) -> None:
+        """Let go of the context, which holds the request itself and its span, so that no garbage collection has to find
+        the circle. Code of the host's may still run in the context of an expired one."""
         if not self.is_expired:
             self.context = _EMPTY
 
@@ -484,6 +488,8 @@ class _RequestDraft(_Draft):
         for part in self._parts:
             part.end_span(outlined=outlined)
         self._request.end_span(outlined=outlined)
+        if self._request.span is not None:  # else the context tells the host's own trace
+            self._request.leave_context()
 
     def discard(self) -> None:
         """End the spans, and let go of what was taken."""

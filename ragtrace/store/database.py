@@ -274,7 +274,7 @@ def look_up(
             found = connection.exec_driver_sql(f"{query} = ANY(%s::uuid[])", (digits,), execution_options=BINARY)
         else:
             found = connection.exec_driver_sql(f"{query} = ANY(%s)", (some,), execution_options=BINARY)
-        rows = found.cursor.fetchall()  # type: ignore[union-attr] # the driver's own tuples: hundreds for each batch
+        rows = found.cursor.fetchall()  # the driver's own tuples: hundreds for each batch
         found.close()
         yield from rows
 

@@ -217,6 +217,9 @@ def _packed(item: _Item, known: Known, position: int) -> PackedChunk:
     chunk, tokens, tokens_full, flag = item
     chunk_id = known.identify(chunk)
     candidate = known.by_id.get(chunk_id)
+    if candidate is not None and chunk.text is candidate.text and tokens is tokens_full is flag is None:
+        digest = candidate.content_hash
+        return PackedChunk(chunk_id=chunk_id, position=position, content_hash=digest, text=chunk.text)
     if candidate is None and chunk.chunk_id is None and chunk.text:
         candidate = _best(known.located(chunk.text))
         chunk_id = chunk_id if candidate is None else candidate.chunk_id
@@ -386,14 +389,6 @@ class _Reasons:
         return list(dict.fromkeys(texts))
 
     @cached_property
-    def _longest(self) -> int:
-        return max((len(chunk.text) for chunk in self._packed if chunk.text), default=0)
-
-    @cached_property
-    def _beginnings(self) -> set[str]:
-        return {_beginning(body) for body in self._bodies}
-
-    @cached_property
     def _spaced(self) -> set[str]:
         return {_spaced(body) for body in self._bodies}
 
@@ -402,7 +397,8 @@ class _Reasons:
         return "\0".join(_spaced(chunk.text) for chunk in self._packed if chunk.text)
 
     def _duplicates(self, open_ids: Iterable[str]) -> Iterator[str]:
-        beginnings, longest = self._beginnings, self._longest
+        longest = max((len(chunk.text) for chunk in self._packed if chunk.text), default=0)
+        beginnings = {_beginning(body) for body in self._bodies}
         for name in open_ids:
             text = self._known.text(name)
             if not text or (len(text) >= longest and _beginning(text) not in beginnings):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from inspect import getattr_static
-from itertools import chain
+from itertools import chain, repeat
 from math import isfinite
 from numbers import Number
 from operator import attrgetter
@@ -95,7 +95,9 @@ class SnapshotColumns(msgspec.Struct, frozen=True):
         are_plain = {*map(type, ids)} == {*map(type, texts)} == {str} and {*map(type, scores)} == {float}
         if not are_plain or not all(ids) or not all(map(isfinite, scores)):
             return read_chunks(self.items())
-        return Chunks(list(enumerate(map(Chunk, ids, texts, scores), 1)), [])
+        empty: dict[str, Any] = {}  # one for all: one of each would keep the garbage collector busy
+        chunks = map(Chunk, ids, texts, scores, repeat(None), repeat(None), repeat("text"), repeat(empty))
+        return Chunks(list(enumerate(chunks, 1)), [])
 
 
 @lru_cache(maxsize=_PLANS)
