@@ -6,8 +6,14 @@ Quantized weights are read as the numbers that they stand for. Which architectur
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 from ragtrace.engines.models import load_package, load_pretrained
 from ragtrace.errors import ModelError
@@ -16,6 +22,7 @@ __all__ = ["find_gguf", "read_gguf"]
 
 _SUFFIX: Final = ".gguf"
 _OUTPUT: Final = "lm_head.weight"
+_replacing: Final = threading.Lock()
 
 
 def find_gguf(model: str | Path) -> Path | None:
@@ -42,8 +49,34 @@ def read_gguf(file: Path, precision: str) -> tuple[Any, Any]:
 
     Raises: ModelError for a file that cannot be read or an architecture that is not known, MissingExtraError.
     """
-    load_package("gguf")
-    return load_pretrained(file.parent, lambda folder, _local: _read(folder, file, precision))
+    with _parsed_once(load_package("gguf")):
+        return load_pretrained(file.parent, lambda folder, _local: _read(folder, file, precision))
+
+
+@contextmanager
+def _parsed_once(package: Any) -> Iterator[None]:
+    """While it lasts, the library parses a file once, makes its table of names once, and shows no bar of its own.
+
+    Of itself it parses the vocabulary three times, for tokenizer, settings and weights, and makes the table anew for
+    each module of the model: most of what loading a small model takes.
+    """
+    library = load_package("transformers.modeling_gguf_pytorch_utils", package="transformers")
+
+    class Reader(package.GGUFReader):  # type: ignore[misc]
+        """A reader of plain arrays: it cuts hundreds of thousands of pieces, and `numpy.memmap` is slow to cut."""
+
+        def _get(self, *place: Any, **order: Any) -> Any:
+            self.data = np.asarray(self.data)
+            return super()._get(*place, **order)
+
+    with _replacing:
+        before, bar = (package.GGUFReader, package.get_tensor_name_map), library.tqdm
+        package.GGUFReader, package.get_tensor_name_map = cache(Reader), cache(before[1])
+        library.tqdm = lambda tensors, **_: tensors
+        try:
+            yield
+        finally:
+            (package.GGUFReader, package.get_tensor_name_map), library.tqdm = before, bar
 
 
 def _read(folder: str, file: Path, precision: str) -> tuple[Any, Any]:

@@ -10,6 +10,7 @@ checked by a sample.
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -197,9 +198,9 @@ class Walk:
                 input_ids=ids,
                 position_ids=torch.tensor([places], device=device),
                 attention_mask=_tree_mask(read, width, self._model),
-                past_key_values=cache,
                 use_cache=True,
                 logits_to_keep=torch.tensor(wanted or [0], device=device),
+                **{_cache_name(self._model): cache},
             ).logits[0]
         if leaves:
             targets = [token for _, number in leaves for token in self._sequences[number][-self._own :]]
@@ -208,6 +209,11 @@ class Walk:
             self.scores[numbers] = log_probabilities
             self.shifts[numbers] = [width + piece.start - piece.depth for piece, _ in leaves]
         return cache
+
+
+def _cache_name(model: Any) -> str:
+    """How the library calls keys and values that are kept: `cache` in newer releases, which warn of the older name."""
+    return "cache" if "cache" in inspect.signature(type(model).forward).parameters else "past_key_values"
 
 
 def _tree_mask(read: Pack, width: int, model: Any) -> torch.Tensor:
@@ -525,6 +531,18 @@ class Abilities:
     tolerance: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Of an answer, the length and the shift up to which sequences were compared with being read alone."""
+
+    answer: tuple[int, ...]
+    length: int = 0
+    shift: int = -1
+
+
+_COMPARED: Final[WeakKeyDictionary[Any, _Compared]] = WeakKeyDictionary()
+
+
 def score_verified(
     model: Any, sequences: Sequence[list[int]], own: int, *, pack_size: int | None = None, workers: int = 1
 ) -> Scores:
@@ -537,11 +555,11 @@ def score_verified(
     if len(sequences) == 1:
         return score_batched(model, sequences, own)
     try:
-        reason = _why_unshared(model, max(map(len, sequences)))
+        reason = _why_unshared(model, max(map(len, sequences)), workers)
         if reason is None:
             walk = Walk(model, sequences, own, pack_size, workers)
             walk.read()
-            reason = _difference(model, sequences, own, walk)
+            reason = _difference(model, sequences, own, walk, workers)
             if reason is None:
                 return walk.scores
     except OutOfMemoryError as error:
@@ -571,36 +589,48 @@ def _pads(model: Any) -> bool:
         return False
 
 
-def abilities(model: Any) -> Abilities:
-    """Found out when a model is first asked for, then kept as long as the model.
+def abilities(model: Any, workers: int = 1) -> Abilities:
+    """Found out when a model is first asked for, then kept as long as the model. workers: passes side by side.
 
     Raises: OutOfMemoryError, and ModelError for a model whose logits are no numbers.
     """
     known = _KNOWN.get(model)
     if known is None:
-        known = _KNOWN[model] = _tried(model)
+        known = _KNOWN[model] = _tried(model, workers)
     return known
 
 
-def _why_unshared(model: Any, longest: int) -> str | None:
+def _why_unshared(model: Any, longest: int, workers: int) -> str | None:
     for limit, what in ((window(model.config), "a window"), (same_scale(model.config), "positions")):
         if limit is not None and longest > limit:
             return f"{longest} tokens pass {what} of {limit}"
-    return abilities(model).unshared
+    return abilities(model, workers).unshared
 
 
-def _difference(model: Any, sequences: Sequence[list[int]], own: int, walk: Walk) -> str | None:
-    """By how much too much the scores of the longest sequence are off, and of that least in one piece."""
+def _difference(model: Any, sequences: Sequence[list[int]], own: int, walk: Walk, workers: int) -> str | None:
+    """By how much too much the scores of the longest sequence are off, and of that least in one piece.
+
+    A game asks for its subsets in several calls: of one answer, what is neither longer nor in more pieces than what was
+    compared is not compared again.
+    """
     longest = max(range(len(sequences)), key=lambda number: len(sequences[number]))
-    numbers = list(dict.fromkeys([longest, int(np.argmax(walk.shifts))]))
+    apart_most = int(np.argmax(walk.shifts))
+    answer, length, shift = tuple(sequences[longest][-own:]), len(sequences[longest]), int(walk.shifts[apart_most])
+    before = _COMPARED.get(model)
+    if before is None or before.answer != answer:
+        before = _Compared(answer)
+    further = ([longest] if length > before.length else []) + ([apart_most] if shift > before.shift else [])
+    numbers = list(dict.fromkeys(further))
+    if not numbers:
+        return None
     sample = [sequences[number] for number in numbers]
     try:
-        alone = score_batched(model, sample, own, batch=1)
+        alone = _alone(model, sample, own, workers)
     except OutOfMemoryError:  # the tree was read in smaller passes than a whole text
         return None
     apart = _root_mean_square(walk.scores[numbers] - alone)
-    known = abilities(model)
-    if apart <= known.tolerance:
+    if apart <= abilities(model).tolerance:
+        _COMPARED[model] = _Compared(answer, max(length, before.length), max(shift, before.shift))
         return None
     rounding = _root_mean_square(score_whole(model, sample, own) - alone)
     if apart <= _ROUNDING * rounding:
@@ -608,11 +638,19 @@ def _difference(model: Any, sequences: Sequence[list[int]], own: int, walk: Walk
     return f"its log-probabilities would differ by {apart:.3g}"
 
 
-def _tried(model: Any) -> Abilities:
+def _alone(model: Any, sequences: Sequence[list[int]], own: int, workers: int) -> Scores:
+    """Scores of each sequence read by itself, `workers` of them side by side."""
+    if workers == 1:
+        return score_batched(model, sequences, own, batch=1)
+    with ThreadPoolExecutor(workers) as pool:
+        return np.concatenate(list(pool.map(lambda each: score_batched(model, [each], own, batch=1), sequences)))
+
+
+def _tried(model: Any, workers: int) -> Abilities:
     """What reading random texts in each way gives, beside reading each alone."""
     size = window(model.config)
     texts = _random_texts(model, size)
-    alone = score_batched(model, texts, _OWN, batch=1)
+    alone = _alone(model, texts, _OWN, workers)
     padded = score_batched(model, texts, _OWN, batch=len(texts)) - alone
     equal = score_batched(model, [texts[0]] * 2, _OWN, batch=2) - alone[0]
     tolerance = max(_LEAST_DIFFERENCE, 2 * _precision(model) * float(alone.std()), _ROUNDING * _typical(equal))
@@ -621,15 +659,15 @@ def _tried(model: Any) -> Abilities:
         tolerance = max(tolerance, _ROUNDING * _typical(padded))
     unshared = f"a window of {size}" if size is not None and size < _SHORTEST_WINDOW else None
     if unshared is None:
-        unshared = _why_no_tree(model, texts, alone, tolerance)
+        unshared = _why_no_tree(model, texts, alone, tolerance, workers)
     return Abilities(unshared, pads, tolerance)
 
 
-def _why_no_tree(model: Any, texts: Sequence[list[int]], alone: Scores, tolerance: float) -> str | None:
+def _why_no_tree(model: Any, texts: Sequence[list[int]], alone: Scores, tolerance: float, workers: int) -> str | None:
     try:
         scores = []
-        for pack_size in (sum(map(len, texts)), _LENGTH + _BEGINNING):  # all in one pass, and in several
-            walk = Walk(model, texts, _OWN, pack_size)
+        for pack_size in (sum(map(len, texts)), max(map(len, texts))):  # all in one pass, and in several
+            walk = Walk(model, texts, _OWN, pack_size, workers)
             walk.read()
             scores.append(walk.scores)
     except OutOfMemoryError:

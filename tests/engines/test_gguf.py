@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ragtrace.analyze.attribution import explain_record
+from ragtrace.analyze.prompts import SubsetPrompts
 from ragtrace.engines._gguf import find_gguf
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.errors import ModelError
@@ -67,6 +70,22 @@ def test_a_real_small_model_explains_an_answer(small_model: Path) -> None:
     assert found.revision
     assert max(zip(found.shares, found.chunk_ids, strict=True))[1] == "tower"
     assert sum(found.shares) == pytest.approx((found.full or 0) - (found.empty or 0), abs=1e-6)
+
+
+def test_shared_beginnings_give_a_real_model_s_own_scores(small_model: Path) -> None:
+    """Within 1e-4 of each prompt read alone, by one pass at a time or two; its file is parsed once."""
+    gguf = pytest.importorskip("gguf", reason="pip install 'ragtrace[models]'")
+    parsed, init = [], gguf.GGUFReader.__init__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gguf.GGUFReader, "__init__", lambda self, *given: (parsed.append(given), init(self, *given))[1])
+        model = CausalLM.load(small_model)
+    assert len(parsed) == 1
+    prompts = SubsetPrompts.of(_asked())
+    subsets = [chosen for size in range(len(TEXTS) + 1) for chosen in itertools.combinations(TEXTS, size)]
+    texts = [prompts.of_documents(chosen) for chosen in subsets]
+    alone = model.score(texts, prompts.answer, method="batched", batch=1)
+    for model.workers in (1, 2):
+        np.testing.assert_allclose(model.score(texts, prompts.answer), alone, atol=1e-4)
 
 
 def test_a_file_that_is_none(tmp_path: Path) -> None:

@@ -123,6 +123,26 @@ def test_a_model_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first.unshared is None
 
 
+def test_what_was_compared_is_not_compared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A game asks in several calls: of one answer only what is longer, or further from its place; of another all."""
+    model, texts = made("Llama", **_COMMON), sequences()
+    batched, alone = scoring.score_batched, list[int]()
+
+    def counting(model: Any, sequences: Any, own: int, **given: Any) -> Any:
+        alone.extend(map(len, sequences))
+        return batched(model, sequences, own, **given)
+
+    scoring.abilities(model)
+    monkeypatch.setattr(scoring, "score_batched", counting)
+    scores = scoring.score_verified(model, texts, OWN)
+    assert max(map(len, texts)) in alone
+    alone.clear()
+    np.testing.assert_allclose(scoring.score_verified(model, texts[:4], OWN), scores[:4], atol=1e-5)
+    assert not alone
+    scoring.score_verified(model, [[*text[:-1], text[-1] - 1] for text in texts], OWN)
+    assert max(map(len, texts)) in alone
+
+
 def test_a_text_alone_needs_no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nothing to share."""
     monkeypatch.setattr(scoring, "abilities", lambda _model: pytest.fail("tried"))
