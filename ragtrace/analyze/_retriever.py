@@ -1,10 +1,12 @@
-"""The retriever's part of an explanation: Integrated Gradients of its scores, on the query and on each document."""
+"""The retriever's part of an explanation: Integrated Gradients of its scores, on the query and on each document; of one
+that gives vectors alone, what leaving each word out changes (RAG-Ex, Sudhi et al.).
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +15,22 @@ from ragtrace.analyze._generator import Engine
 from ragtrace.analyze.prompts import Unexplained, query_number, retrieval_queries
 from ragtrace.attribution import Attribution, integrated_gradients_of_many
 from ragtrace.attribution.integrated_gradients import Rule
+from ragtrace.attribution.leave_one_out import cosine, distances
+from ragtrace.attribution.spans import Span, split, without
 from ragtrace.engines.tokens import Baseline, Token
 from ragtrace.explanations import RetrieverAttribution, TokenWeights
 from ragtrace.types import RequestRecord
 
-__all__ = ["Gradients", "RetrieverEngine", "Side", "explain_retrieval", "retrieved_documents"]
+__all__ = [
+    "LEAVE_ONE_OUT",
+    "EmbeddingEngine",
+    "Gradients",
+    "RetrieverEngine",
+    "Side",
+    "explain_retrieval",
+    "retrieved_documents",
+    "texts_left_out",
+]
 
 
 Side: TypeAlias = Literal["query", "document"]
@@ -43,6 +56,16 @@ class Gradients(Protocol):
         ...
 
 
+@runtime_checkable
+class EmbeddingEngine(Engine, Protocol):
+    """A model that gives vectors of texts, such as `EmbeddingServer`; their cosine is the score."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """`(n, dimension)`."""
+        ...
+
+
+@runtime_checkable
 class RetrieverEngine(Engine, Protocol):
     """A model that scores documents for a query."""
 
@@ -51,6 +74,8 @@ class RetrieverEngine(Engine, Protocol):
         ...
 
 
+LEAVE_ONE_OUT: Final = "leave_one_out"
+"""The rule of weights by leaving out each word."""
 _RULE: Final[Rule] = "gregory"
 _NODES: Final = 14
 _SIDES: Final[tuple[Side, ...]] = ("query", "document")
@@ -60,7 +85,7 @@ _Sides: TypeAlias = dict[Side, tuple[Gradients, list[Attribution]]]
 
 def explain_retrieval(
     record: RequestRecord,
-    engine: RetrieverEngine,
+    engine: RetrieverEngine | EmbeddingEngine,
     *,
     ranking: Sequence[str],
     most: int,
@@ -83,6 +108,13 @@ def explain_retrieval(
     by_query: defaultdict[int, dict[str, str]] = defaultdict(dict)
     for chunk_id, text in documents:
         by_query[query_number(record, chunk_id)][chunk_id] = text
+    if not isinstance(engine, RetrieverEngine):
+        weighed = {
+            each.chunk_id: each
+            for number, found in by_query.items()
+            for each in _without_words(queries[number], found, number, engine)
+        }
+        return tuple(weighed[chunk_id] for chunk_id, _ in documents)
     sides: dict[int, _Sides] = {number: {} for number in by_query}
     for done, of in enumerate(_SIDES, 1):
         for number, found in by_query.items():
@@ -96,6 +128,45 @@ def explain_retrieval(
         for each in _attributions(list(found), number, sides[number], engine, baseline)
     }
     return tuple(stored[chunk_id] for chunk_id, _ in documents)
+
+
+def texts_left_out(query: str, documents: Sequence[str]) -> list[str]:
+    """What an embedding model reads of a query and its documents: each as it is, and without each of its words."""
+    return [text for whole in (query, *documents) for text in (whole, *(rest for _, rest in _words_left_out(whole)))]
+
+
+def _words_left_out(text: str) -> list[tuple[Span, str]]:
+    """Each word by its offsets, and the text without that occurrence; punctuation marks are no words."""
+    words = (word for word in split(text, "word") if any(map(str.isalnum, word.text)))
+    return [(word, without(text, word.start, word.end)) for word in words]
+
+
+def _without_words(
+    query: str, documents: dict[str, str], number: int, engine: EmbeddingEngine
+) -> Iterator[RetrieverAttribution]:
+    """Weights 1 - minmax(cosine) of the query's words beside each document, and of its words beside the query."""
+    texts = list(dict.fromkeys(texts_left_out(query, list(documents.values()))))
+    vectors = dict(zip(texts, engine.encode(texts), strict=True))
+
+    def weights(text: str, other: str) -> TokenWeights:
+        left = _words_left_out(text)
+        similar = np.array([cosine(vectors[rest], vectors[other]) for _, rest in left], dtype=np.float64)
+        spans = tuple((word.start, word.end) for word, _ in left)
+        return TokenWeights(spans=spans, weights=tuple(distances(similar).tolist()))
+
+    for chunk_id, text in documents.items():
+        yield RetrieverAttribution(
+            chunk_id=chunk_id,
+            score=cosine(vectors[query], vectors[text]),
+            query_number=number,
+            query=weights(query, text),
+            document=weights(text, query),
+            evaluations=len(texts_left_out(query, [text])),
+            rule=LEAVE_ONE_OUT,
+            engine=engine.kind,
+            model=engine.name,
+            revision=engine.revision,
+        )
 
 
 def _attributions(

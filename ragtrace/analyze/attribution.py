@@ -14,6 +14,7 @@ from ragtrace.analyze._generator import (
     ClosedEngine,
     Engine,
     GeneratorEngine,
+    LeavingOut,
     Stopping,
     attention_of_documents,
     compare_methods,
@@ -22,7 +23,7 @@ from ragtrace.analyze._generator import (
     leave_out_documents,
 )
 from ragtrace.analyze._item_utility import item_utilities
-from ragtrace.analyze._retriever import RetrieverEngine, explain_retrieval
+from ragtrace.analyze._retriever import EmbeddingEngine, RetrieverEngine, explain_retrieval
 from ragtrace.analyze.alignment import align, ranking_of
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
 from ragtrace.analyze.scores import Measure
@@ -40,7 +41,9 @@ __all__ = [
     "DOCUMENTS",
     "NO_MODEL",
     "PARTS",
+    "SIMILARITY",
     "ClosedEngine",
+    "EmbeddingEngine",
     "GeneratorEngine",
     "OnProgress",
     "Part",
@@ -66,6 +69,8 @@ ASKED: Final[tuple[Part, ...]] = ("generator", "query", "retriever")
 PARTS: Final[tuple[Part, ...]] = (*ASKED, "utility")
 DOCUMENTS: Final[int] = SETTINGS["explain_documents"].default
 """Documents whose retrieval is explained, unless told otherwise."""
+SIMILARITY: Final[str] = SETTINGS["explain_similarity"].default
+"""By which answers of a closed model are compared, unless told otherwise."""
 _AUTO: Final = Method()
 _DESIGNS: Final = 4  # which coalitions are scored is found out by seed, for seconds where documents are many
 
@@ -79,9 +84,11 @@ def explain_record(
     record: RequestRecord,
     *,
     generator: GeneratorEngine | ClosedEngine | None = None,
-    retriever: RetrieverEngine | None = None,
+    retriever: RetrieverEngine | EmbeddingEngine | None = None,
     method: Method = _AUTO,
     compared: Sequence[Method] = (),
+    similarity: str = SIMILARITY,
+    sentences: bool = False,
     budget: int | None = None,
     seed: int | None = None,
     parts: Collection[Part] = ASKED,
@@ -101,9 +108,12 @@ def explain_record(
         generator: scores the answer for subsets of the prompt's documents, and of the question's words. A model that
             tells nothing but its answers, as many a server's chat, gives weights by leaving each document out, and none
             to words.
-        retriever: gives the token gradients of retrieval scores.
+        retriever: gives the token gradients of retrieval scores; one that gives vectors alone gets weights of words by
+            leaving each out.
         method: which estimator gives the shares, and its settings; of words, "exact" is taken for "auto".
         compared: further methods that read the subsets of documents that were scored.
+        similarity: by which answers are compared of a model that tells nothing else; `cosine` needs a retriever that
+            makes vectors. sentences: whether such a model answers again without each sentence of its prompt as well.
         budget: the most coalitions of each Shapley estimate; see `shapley_values`.
         seed: of the estimates; by default `seed_of(record)`.
         parts: which ones are wanted: generator, query, retriever, utility.
@@ -128,6 +138,7 @@ def explain_record(
         parts=wanted,
         method=method,
         compared=compared,
+        leaving_out=LeavingOut(similarity, retriever if isinstance(retriever, EmbeddingEngine) else None, sentences),
         budget=budget,
         seed=seed_of(record) if seed is None else seed,
         stopping=stopping,
@@ -153,6 +164,7 @@ class _Run:
     parts: Sequence[Part]
     method: Method
     compared: Sequence[Method]
+    leaving_out: LeavingOut
     budget: int | None
     seed: int
     stopping: Stopping
@@ -231,7 +243,7 @@ class _Run:
         self, prompts: SubsetPrompts, engine: GeneratorEngine | ClosedEngine, ranking: Sequence[str]
     ) -> GeneratorAttribution:
         if isinstance(engine, ClosedEngine) and is_silent(engine):
-            return leave_out_documents(prompts, engine)
+            return leave_out_documents(prompts, engine, self.leaving_out)
         if isinstance(engine, GeneratorEngine):
             return explain_documents(
                 prompts,
@@ -245,9 +257,9 @@ class _Run:
                 known=self.known.generator,
                 on_progress=self._progress("generator"),
             )
-        return leave_out_documents(prompts, engine)
+        return leave_out_documents(prompts, engine, self.leaving_out)
 
-    def explain_retrieval(self, engine: RetrieverEngine, most: int, baseline: Baseline) -> None:
+    def explain_retrieval(self, engine: RetrieverEngine | EmbeddingEngine, most: int, baseline: Baseline) -> None:
         """Why documents were retrieved: those of the prompt by rank, then other candidates."""
         chunks = self.record.packing.chunks if self.record.packing is not None else ()
         packed = tuple(dict.fromkeys(chunk.chunk_id for chunk in chunks))

@@ -10,14 +10,17 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from ragtrace.analyze._generator import ClosedEngine, Engine, GeneratorEngine
-from ragtrace.analyze._retriever import RetrieverEngine
+from ragtrace.analyze._retriever import EmbeddingEngine, RetrieverEngine
 from ragtrace.analyze._totals import attribution_deltas
 from ragtrace.analyze.analysis import FLAGS
-from ragtrace.analyze.attribution import ASKED, DOCUMENTS, PARTS, Part, explain_record
+from ragtrace.analyze.attribution import ASKED, DOCUMENTS, PARTS, SIMILARITY, Part, explain_record
 from ragtrace.analyze.claim_attribution import resting_on
+from ragtrace.analyze.explanation_cost import explanation_cost
 from ragtrace.analyze.scores import scores_of
 from ragtrace.attribution import Method
+from ragtrace.attribution.leave_one_out import SIMILARITIES
 from ragtrace.config import SETTINGS
+from ragtrace.engines.model_names import is_silent
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import (
     AttributionError,
@@ -126,7 +129,7 @@ def _is_among(record: RequestRecord, share: float) -> bool:
     return record.head_sampled and int.from_bytes(digest, "big") < share * _WHOLE
 
 
-ATTRIBUTION_VERSION: Final = "attribution-7"  # raise it whenever a change could give a stored request another result
+ATTRIBUTION_VERSION: Final = "attribution-8"  # raise it whenever a change could give a stored request another result
 DAILY_SECONDS: Final[float] = SETTINGS["explain_gpu_seconds"].default
 SETTLE: Final[float] = SETTINGS["explain_settle"].default
 
@@ -157,14 +160,15 @@ class Explainer:
         target_standard_error: ends an estimate early once no share has a larger error, in nats; None: never.
         daily_seconds: of a day (UTC) and by resource, `gpu` and `cpu`; None: no limit. Each worker may exceed it by the
             job at hand.
-        documents, baseline: of the retriever's part; see `explain_record`.
+        documents, baseline: of the retriever's part; similarity, sentences: of a model that tells nothing but its
+            answers; see `explain_record`.
         provider: what names the provider of a document in totals; empty: the worth of candidates counts nowhere.
 
     Raises: ConfigurationError without any model, or for a number that cannot be used.
     """
 
     generator: GeneratorEngine | ClosedEngine | None = None
-    retriever: RetrieverEngine | None = None
+    retriever: RetrieverEngine | EmbeddingEngine | None = None
     depths: Depths = field(default_factory=Depths.parse)
     method: Method = field(default_factory=Method)
     budget: int | None = None
@@ -176,6 +180,8 @@ class Explainer:
     documents: int = DOCUMENTS
     baseline: Baseline = "unk"
     provider: str = ""
+    similarity: str = SIMILARITY
+    sentences: bool = False
     _told: str = field(default="", init=False)  # the day of which it was said that its budget is used up
 
     def __post_init__(self) -> None:
@@ -187,6 +193,8 @@ class Explainer:
             raise ConfigurationError.of("explain budget", self.budget, "none: the method exact scores all prompts")
         if self.settle is not None and not 0.5 < self.settle < 1:
             raise ConfigurationError.of("explain settle", self.settle, "a confidence between 0.5 and 1, such as 0.9")
+        if self.similarity not in SIMILARITIES:
+            raise ConfigurationError.of("explain similarity", self.similarity, ", ".join(SIMILARITIES))
         error = self.target_standard_error
         if error is not None and not error > 0:
             raise ConfigurationError.of("explain error", error, "a standard error above 0, in nats")
@@ -233,6 +241,7 @@ class Explainer:
         known = store.get_analysis(job.request_id, ATTRIBUTION)
         if known is not None and known.explanation is not None and known.explanation.fingerprint == fingerprint:
             return known.explanation
+        self._announce(record, parts)
         started = time.perf_counter()
         try:
             found = explain_record(
@@ -240,6 +249,8 @@ class Explainer:
                 generator=self.generator,
                 retriever=self.retriever,
                 method=self.method,
+                similarity=self.similarity,
+                sentences=self.sentences,
                 budget=self.budget,
                 parts=parts,
                 reference_answer=reference_answer,
@@ -254,6 +265,24 @@ class Explainer:
             raise
         self._spend(store, {"cpu": found.seconds - found.gpu_seconds, "gpu": found.gpu_seconds})
         return replace(found, fingerprint=fingerprint)
+
+    def _announce(self, record: RequestRecord, parts: Sequence[Part]) -> None:
+        """Say in the log what a request will ask of servers."""
+        embedded = isinstance(self.retriever, EmbeddingEngine) and self.retriever.device == "remote"
+        closed = isinstance(self.generator, ClosedEngine) and is_silent(self.generator)
+        scored = not closed and self.generator is not None and self.generator.device == "remote"
+        if closed or scored or embedded:
+            cost = explanation_cost(
+                record,
+                closed=closed,
+                scored=scored,
+                embedded=embedded,
+                parts=parts,
+                sentences=self.sentences,
+                budget=self.budget,
+                documents=self.documents,
+            )
+            _log.info("explaining request %s asks servers for at most %s", record.request_id, cost)
 
     def _committed(self, store: Store, job: Job, record: RequestRecord, found: Explanation) -> Explained:
         judged = store.get_analysis(record.request_id)
@@ -283,7 +312,7 @@ class Explainer:
         """Of all that an explanation depends on."""
         bare = replace(record, flags=(), feedback=(), record_revision=0)
         models = [(each.kind, each.name, each.revision) for each in self._engines]
-        limits = (self.budget, self.settle, self.target_standard_error)
+        limits = (self.budget, self.settle, self.target_standard_error, self.similarity, self.sentences)
         how = repr((ATTRIBUTION_VERSION, parts, str(self.method), limits, self.documents, self.baseline, models))
         how += reference_answer
         return hashlib.blake2b(encode_record(bare) + how.encode(), digest_size=16).hexdigest()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.analyze._generator import GeneratorEngine, PromptGame, attention_of_documents
-from ragtrace.analyze._retriever import Gradients, RetrieverEngine, Side, retrieved_documents
+from ragtrace.analyze._retriever import EmbeddingEngine, Gradients, RetrieverEngine, Side, retrieved_documents
 from ragtrace.analyze.alignment import ranking_of
 from ragtrace.analyze.alignment_report import Skipped, WeightedMean, estimated
 from ragtrace.analyze.attribution import seed_of
@@ -88,7 +88,7 @@ def faithfulness(
     records: Sequence[RequestRecord],
     *,
     generator: GeneratorEngine | None = None,
-    retriever: RetrieverEngine | None = None,
+    retriever: RetrieverEngine | EmbeddingEngine | None = None,
     methods: Sequence[Method] = METHODS,
     budget: int | None = None,
     documents: int = 3,
@@ -111,6 +111,10 @@ def faithfulness(
         )
     if any(method.name in ("auto", _EXACT) for method in methods):
         raise ConfigurationError.of("method", "auto or exact", "estimators: gp, pmcshap, ...; exact is always compared")
+    if retriever is not None and not isinstance(retriever, RetrieverEngine):
+        raise ConfigurationError.of(
+            "retriever", retriever.name, "a model that is loaded here; servers show no gradients"
+        )
     found = _Found()
     skipped = {"answer": Skipped(), "retrieval": Skipped()}
     for done, record in enumerate(records, 1):

@@ -81,6 +81,10 @@ def analyze(
     ].default,
     explain_budget: Annotated[int | None, option("explain_budget", min=2)] = None,
     explain_method: Annotated[str, option("explain_method", metavar="METHOD")] = SETTINGS["explain_method"].default,
+    explain_similarity: Annotated[str, option("explain_similarity", metavar="NAME")] = SETTINGS[
+        "explain_similarity"
+    ].default,
+    explain_sentences: Annotated[bool, option("explain_sentences")] = SETTINGS["explain_sentences"].default,
     explain_settle: Annotated[float, option("explain_settle", min=0.0, max=1.0)] = SETTINGS["explain_settle"].default,
     explain_error: Annotated[float | None, option("explain_error", metavar="NATS")] = None,
     explain_documents: Annotated[int, option("explain_documents", min=1)] = SETTINGS["explain_documents"].default,
@@ -148,6 +152,8 @@ def analyze(
         question_types=question_types,
         explaining={
             "method": Method.parse(explain_method),
+            "similarity": explain_similarity,
+            "sentences": explain_sentences,
             "budget": explain_budget,
             "settle": explain_settle or None,
             "target_standard_error": explain_error,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, print_json, print_table, progress
+from ragtrace.config import SETTINGS
 from ragtrace.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from ragtrace.analyze.attribution import OnProgress, Part
     from ragtrace.analyze.faithfulness import Faithfulness
     from ragtrace.attribution import Method
+    from ragtrace.engines.causal_lm import CausalLM
+    from ragtrace.engines.http import HttpLM
     from ragtrace.explanations import Explanation, GeneratorAttribution
     from ragtrace.store import JobRow
     from ragtrace.types import Claim, RequestRecord
@@ -69,6 +73,26 @@ def explain(
             "(with --generator, of a model that is loaded here): attention × gradient of each document.",
         ),
     ] = None,
+    similarity: Annotated[
+        str,
+        typer.Option(
+            "--similarity",
+            metavar="NAME",
+            help="How answers are compared of a model that tells nothing else: levenshtein, jaro-winkler, "
+            "ngram-jaccard, or cosine of the vectors of --retriever.",
+        ),
+    ] = SETTINGS["explain_similarity"].default,
+    sentences: Annotated[
+        bool,
+        typer.Option(
+            "--sentences",
+            help="Of such a model also: which sentences of instruction, question and documents the answer needs, by "
+            "one more answer for each.",
+        ),
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before servers are asked for answers or vectors.")
+    ] = False,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -96,6 +120,7 @@ def explain(
     from ragtrace.analyze.attribution import compare_methods
     from ragtrace.analyze.claim_attribution import resting_on
     from ragtrace.attribution import Method
+    from ragtrace.attribution.leave_one_out import SIMILARITIES
     from ragtrace.cli.terminal import existing, find_record
     from ragtrace.store import ATTRIBUTION, Store
     from ragtrace.types import replace, to_builtins
@@ -106,6 +131,8 @@ def explain(
     if request_id is None:
         raise ConfigurationError("no request is named; give its id (ragtrace show lists them), or --faithfulness")
     _check(html)
+    if similarity not in SIMILARITIES:
+        raise ConfigurationError.of("--similarity", similarity, ", ".join(SIMILARITIES))
     chosen = None if method is None else Method.parse(method)
     attention, methods = _as_compared(compare, generator)
     with Store.open(existing(store)) as opened:
@@ -115,9 +142,12 @@ def explain(
         jobs = opened.jobs(kind=ATTRIBUTION, request_id=record.request_id, limit=1) if analysis is None else []
     known = analysis.explanation if analysis is not None else None
     parts = _missing(known, generator, retriever, query, budget, chosen, methods)
+    if sentences and generator and "generator" not in parts and _is_without_parts(known):
+        parts = ["generator", *parts]
     if parts or attention:
-        how = {"method": chosen or Method(), "compared": methods, "budget": budget}
-        found = _computed(record, known, generator, retriever, parts, attention, how)
+        closed = {"similarity": similarity, "sentences": sentences}
+        how = {"method": chosen or Method(), "compared": methods, "budget": budget, **closed}
+        found = _computed(record, known, generator, retriever, parts, attention, how, asks=not (yes or as_json))
     else:
         found = None
     shown = _explained(record, _united(known, found), jobs[0] if jobs else None)
@@ -280,8 +310,11 @@ def _computed(
     parts: list[Part],
     attention: bool,
     how: dict[str, Any],
+    *,
+    asks: bool,
 ) -> Explanation:
-    """how: what `explain_record` is told of the estimate: its method, its budget, what it is compared with."""
+    """how: what `explain_record` is told of the estimate: its method, its budget, what it is compared with. asks:
+    whether somebody at a terminal is asked before servers are."""
     from ragtrace.analyze.attribution import explain_record
     from ragtrace.engines.model_names import load_generator, load_retriever
     from ragtrace.engines.models import available_cores
@@ -290,7 +323,11 @@ def _computed(
         task = bar.add_task("loading models", total=None)
         reads = generator and (attention or {"generator", "query"} & set(parts))
         reader = load_generator(generator, workers=available_cores()) if generator and reads else None
-        finder = load_retriever(retriever) if retriever and "retriever" in parts else None
+        compares = how["similarity"] == "cosine" and "generator" in parts
+        finder = load_retriever(retriever) if retriever and (compares or "retriever" in parts) else None
+    _announce(record, reader, finder, parts, how, asks=asks)
+    with progress() as bar:
+        task = bar.add_task("explaining", total=None)
 
         def tell(part: Part, done: int) -> None:
             bar.update(task, description=_DOING[part].format(done))
@@ -303,6 +340,49 @@ def _computed(
             bar.update(task, description="attention")
             found = _compared(record, known, found, reader)
     return found
+
+
+def _announce(
+    record: RequestRecord,
+    reader: CausalLM | HttpLM | None,
+    finder: object,
+    parts: Sequence[Part],
+    how: dict[str, Any],
+    *,
+    asks: bool,
+) -> None:
+    """Say what servers will be asked for before they are, and ask at a terminal whether they may be.
+
+    Raises: typer.Abort where they may not.
+    """
+    from ragtrace.analyze.explanation_cost import explanation_cost
+    from ragtrace.engines.embedding_server import EmbeddingServer
+    from ragtrace.engines.http import HttpLM
+    from ragtrace.engines.model_names import is_silent
+
+    closed = reader is not None and is_silent(reader)
+    scored = isinstance(reader, HttpLM) and not closed
+    embedded = isinstance(finder, EmbeddingServer)
+    if not (closed or scored or embedded):
+        return
+    cost = explanation_cost(
+        record,
+        closed=closed,
+        scored=scored,
+        embedded=embedded,
+        parts=parts,
+        sentences=how["sentences"],
+        budget=how["budget"],
+    )
+    console(stderr=True).print(f"this asks for at most {cost}", soft_wrap=True)
+    if asks and sys.stdin.isatty() and sys.stderr.isatty():
+        typer.confirm("go on?", default=True, abort=True, err=True)
+
+
+def _is_without_parts(known: Explanation | None) -> bool:
+    """Whether a closed model's answer was explained by its documents alone."""
+    found = known.generator if known is not None else None
+    return found is not None and found.unit == "similarity" and not found.parts
 
 
 def _compared(record: RequestRecord, known: Explanation | None, found: Explanation, reader: object) -> Explanation:

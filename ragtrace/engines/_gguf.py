@@ -65,6 +65,8 @@ def _parsed_once(package: Any) -> Iterator[None]:
     class Reader(package.GGUFReader):  # type: ignore[misc]
         """A reader of plain arrays: it cuts hundreds of thousands of pieces, and `numpy.memmap` is slow to cut."""
 
+        data: Any
+
         def _get(self, *place: Any, **order: Any) -> Any:
             self.data = np.asarray(self.data)
             return super()._get(*place, **order)

@@ -1,25 +1,29 @@
-"""Attribution for a closed model: leave documents or sentences out, generate again, and compare the answers."""
+"""Attribution for a closed model: leave documents or sentences out, generate again, and compare the answers. Source:
+RAG-Ex (Sudhi et al.).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.attribution import Span, leave_one_out
 from ragtrace.attribution.leave_one_out import SIMILARITIES, cosine, distances
-from ragtrace.attribution.spans import split
+from ragtrace.attribution.spans import Span, split, without
 from ragtrace.errors import AttributionError
-from ragtrace.explanations import GeneratorAttribution
+from ragtrace.explanations import GeneratorAttribution, PromptPart
 from ragtrace.prompts import GivenChunk, parsed, placeholder, rebuild
+from ragtrace.types import replace
 
 if TYPE_CHECKING:
     from ragtrace.engines.causal_lm import Generated
 
-__all__ = ["SentenceWeight", "SimilarityGame", "leave_documents_out", "leave_sentences_out", "standing"]
+__all__ = ["Encoding", "SimilarityGame", "leave_documents_out", "leave_sentences_out", "prompt_sentences", "standing"]
+
+_LABEL: Final = 2  # words; text of so few between two chunks is a number or a heading, no sentence
 
 
 class Generating(Protocol):
@@ -40,17 +44,6 @@ class Encoding(Protocol):
         """`(n, dimension)`."""
 
 
-@dataclass(frozen=True, slots=True)
-class SentenceWeight:
-    """`text[start:end]` of the chunk is the sentence; weight in [0, 1]."""
-
-    chunk_id: str
-    start: int
-    end: int
-    text: str
-    weight: float
-
-
 class SimilarityGame:
     """`(n, k)` coalitions of documents to `(n, 1)`: how similar the answer given with them is to the one to explain.
 
@@ -62,6 +55,10 @@ class SimilarityGame:
         answer: the one to explain; None: the model's own to the full prompt.
         similarity: of two texts, a name of `leave_one_out` or a function. encoder: compares by the cosine of its
             vectors instead.
+        question: as it stands in the template, so that its sentences are told from the instruction's.
+
+    Attributes:
+        similarity: its name; `cosine` where an encoder compares, empty for a function.
 
     Raises: AttributionError for an unknown similarity, ValueError for a template without its chunks' texts.
     """
@@ -75,6 +72,7 @@ class SimilarityGame:
         answer: str | None = None,
         similarity: str | Callable[[str, str], float] = "ngram-jaccard",
         encoder: Encoding | None = None,
+        question: str = "",
         max_new_tokens: int = 96,
     ) -> None:
         self.model = model
@@ -83,7 +81,10 @@ class SimilarityGame:
         self.answer = answer
         self._template = template
         self._chunks = list(chunks)
-        self._compare = _comparison(similarity, encoder)
+        self.similarity = "cosine" if encoder is not None else "" if callable(similarity) else similarity
+        self._compare = None if encoder is not None else _comparison(similarity)
+        self._encoder = encoder
+        self._question = question
         self._max_new_tokens = max_new_tokens
 
     def __call__(self, coalitions: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -94,7 +95,7 @@ class SimilarityGame:
             self.answer = answers.pop(0)
         else:
             answers = self.answers(prompts)
-        return np.array([self._compare(self.answer, answer) for answer in answers], dtype=np.float64).reshape(-1, 1)
+        return self.similarities(self.answer, answers).reshape(-1, 1)
 
     def answers(self, prompts: Sequence[str]) -> list[str]:
         """The model's answers; a prompt that comes twice is asked once."""
@@ -103,17 +104,19 @@ class SimilarityGame:
         texts = {prompt: each.text for prompt, each in zip(distinct, generated, strict=True)}
         return [texts[prompt] for prompt in prompts]
 
-    def compare(self, first: str, second: str) -> float:
-        """The similarity of two answers."""
-        return self._compare(first, second)
+    def similarities(self, answer: str, others: Sequence[str]) -> NDArray[np.float64]:
+        """`(n,)`: how similar each other answer is; an encoder reads each distinct one once."""
+        if self._encoder is not None:
+            distinct = list(dict.fromkeys([answer, *others]))
+            vectors = dict(zip(distinct, self._encoder.encode(distinct), strict=True))
+            found = [cosine(vectors[answer], vectors[other]) for other in others]
+        elif self._compare is not None:
+            found = [self._compare(answer, other) for other in others]
+        return np.array(found, dtype=np.float64)
 
-    def sentences(self) -> list[tuple[str, int, Span]]:
-        """Sentences of the chunks: chunk id, where the chunk begins in the prompt, and the span in the chunk."""
-        return [
-            (chunk_id, start, span)
-            for chunk_id, start, text in standing(self._template, self._chunks)
-            for span in split(text, "sentence")
-        ]
+    def sentences(self) -> list[PromptPart]:
+        """The sentences of the prompt, in its order, without weights."""
+        return prompt_sentences(self._template, self._chunks, self._question)
 
     def _prompt(self, row: NDArray[np.bool_]) -> str:
         keep = {name for name, stays in zip(self.chunk_ids, row, strict=True) if stays}
@@ -136,6 +139,7 @@ def leave_documents_out(game: SimilarityGame) -> GeneratorAttribution:
         share_errors=(None,) * k,
         full=float(similarities[0]),
         unit="similarity",
+        similarity=game.similarity,
         method="leave_one_out",
         evaluations=k + 1,
         engine="http",
@@ -143,24 +147,61 @@ def leave_documents_out(game: SimilarityGame) -> GeneratorAttribution:
     )
 
 
-def leave_sentences_out(game: SimilarityGame) -> tuple[SentenceWeight, ...]:
-    """The same for each sentence of the documents, cut out of the prompt where it stands, in prompt order.
+def leave_sentences_out(game: SimilarityGame) -> tuple[PromptPart, ...]:
+    """The same for each sentence of instruction, question and documents, cut out where it stands, in prompt order.
 
-    Without an answer to explain, the model's own to the full prompt is explained.
+    n answers are generated, and one more where there is none to explain: then the model's own to the full prompt is.
 
     Raises: AttributionError when a similarity is not finite.
     """
-    found = game.sentences()
-    spans = [Span(start + span.start, start + span.end, span.text) for _, start, span in found]
+    parts = game.sentences()
+    prompts = [without(game.prompt, part.start, part.end) for part in parts]
+    if game.answer is None:
+        game.answer, *answers = game.answers([game.prompt, *prompts])
+    else:
+        answers = game.answers(prompts)
+    weights = distances(game.similarities(game.answer, answers))
+    return tuple(replace(part, weight=float(weight)) for part, weight in zip(parts, weights, strict=True))
 
-    def similarity(own: str, changed: str) -> float:
-        return game.compare(own if game.answer is None else game.answer, changed)
 
-    left = leave_one_out(game.prompt, game.answers, spans=spans, similarity=similarity)
-    return tuple(
-        SentenceWeight(chunk_id, span.start, span.end, span.text, part.weight)
-        for (chunk_id, _, span), part in zip(found, left.parts, strict=True)
-    )
+def prompt_sentences(template: str, chunks: Sequence[GivenChunk], question: str = "") -> list[PromptPart]:
+    """The sentences of a full prompt by what they belong to, in its order; the question where it stands last.
+
+    What numbers or heads a chunk in one or two words is no sentence.
+    """
+    texts, _ = parsed(template)
+    places = [(start, start + len(text), chunk_id) for chunk_id, start, text in standing(template, chunks)]
+    borders = [0, *(border for start, end, _ in places for border in (start, end))]
+    prompt = rebuild(template, chunks)
+    gaps = list(zip(borders[::2], [*borders[1::2], len(prompt)], strict=True))
+    asked = _place_of(question, [(start, text) for (start, _), text in zip(gaps, texts, strict=True)])
+    found = [
+        PromptPart(chunk_id=chunk_id, start=start + span.start, end=start + span.end)
+        for start, end, chunk_id in places
+        for span in split(prompt[start:end], "sentence")
+    ]
+    for start, end in gaps:
+        cuts = [start, end]
+        if asked is not None and start <= asked < end:
+            cuts = [start, asked, asked + len(question), end]
+        for at, (first, last) in enumerate(pairwise(cuts)):
+            kind: Literal["instruction", "question"] = "question" if at == 1 else "instruction"
+            found += [
+                PromptPart(kind=kind, start=first + span.start, end=first + span.end)
+                for span in split(prompt[first:last], "sentence")
+                if kind == "question" or len(_words(span.text)) > _LABEL
+            ]
+    return sorted(found, key=lambda part: part.start)
+
+
+def _place_of(question: str, texts: Sequence[tuple[int, str]]) -> int | None:
+    """Where the question stands last in what surrounds the chunks; None where it does not."""
+    found = [start + text.rfind(question) for start, text in texts if question.strip() and question in text]
+    return found[-1] if found else None
+
+
+def _words(text: str) -> list[Span]:
+    return [word for word in split(text, "word") if any(map(str.isalpha, word.text))]
 
 
 def standing(template: str, chunks: Sequence[GivenChunk]) -> list[tuple[str, int, str]]:
@@ -180,9 +221,7 @@ def standing(template: str, chunks: Sequence[GivenChunk]) -> list[tuple[str, int
     return places
 
 
-def _comparison(similarity: str | Callable[[str, str], float], encoder: Encoding | None) -> Callable[[str, str], float]:
-    if encoder is not None:
-        return lambda first, second: cosine(*encoder.encode([first, second]))
+def _comparison(similarity: str | Callable[[str, str], float]) -> Callable[[str, str], float]:
     if callable(similarity):
         return similarity
     found: Callable[[Any, Any], float] | None = SIMILARITIES.get(similarity)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ragtrace.engines.causal_lm import CausalLM
     from ragtrace.engines.chat_judge import ChatJudge
     from ragtrace.engines.cross_encoder import CrossEncoder
+    from ragtrace.engines.embedding_server import EmbeddingServer
     from ragtrace.engines.encoder import Encoder
     from ragtrace.engines.http import HttpLM
     from ragtrace.engines.judge_budget import Budget
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "API_KEY",
     "JUDGE_KEY",
+    "RETRIEVER_KEY",
     "Judges",
     "as_baseline",
     "as_calibrations",
@@ -43,8 +45,11 @@ API_KEY: Final = variable("generator_key")
 """The environment variable that holds the key of a generator's server."""
 JUDGE_KEY: Final = variable("judge_key")
 """The environment variable that holds the key of a judge's server."""
+RETRIEVER_KEY: Final = variable("retriever_key")
+"""The environment variable that holds the key of a retriever's server."""
 _BUILTIN: Final = "builtin"
 _CHAT: Final = "chat:"
+_EMBED: Final = "embed:"
 _SERVER: Final = ("http://", "https://")
 
 
@@ -72,7 +77,7 @@ def load_generator(model: str, *, workers: int = 1) -> CausalLM | HttpLM:
 
 def _at_server(kind: str, model: str) -> tuple[str, str]:
     """The address and the model's name. Raises: ConfigurationError without a name."""
-    url, _, name = model.removeprefix(_CHAT).partition("#")
+    url, _, name = model.removeprefix(_CHAT).removeprefix(_EMBED).partition("#")
     if not name:
         raise ConfigurationError.of(kind, model, "the model's name behind #: http://localhost:8000/v1#NAME")
     return url, name
@@ -82,7 +87,10 @@ def _refuse_url(name: str, model: str) -> None:
     """Raises: ConfigurationError for an address that is of no server, which would be looked for by that name."""
     if "://" in model:
         raise ConfigurationError.of(
-            name, model, "a folder, a Hugging Face name, or for a generator or judge http://HOST/v1#NAME"
+            name,
+            model,
+            "a folder, a Hugging Face name, for a generator or judge http://HOST/v1#NAME, or for a retriever "
+            "embed:http://HOST/v1#NAME",
         )
 
 
@@ -102,11 +110,19 @@ def as_baseline(name: str) -> Baseline:
     raise ConfigurationError.of("baseline", name, ", ".join(known))
 
 
-def load_retriever(model: str) -> Encoder | CrossEncoder:
-    """A sentence-transformers encoder from a folder or by its Hugging Face name; `cross:MODEL` is a cross-encoder.
+def load_retriever(model: str) -> Encoder | CrossEncoder | EmbeddingServer:
+    """A sentence-transformers encoder from a folder or by its Hugging Face name; `cross:MODEL` is a cross-encoder,
+    `embed:URL#NAME` a model of embeddings behind an OpenAI-compatible server.
 
-    Raises: ModelError when it cannot be loaded, MissingExtraError.
+    The key, where the server wants one, stands in the environment variable `RETRIEVER_KEY` names.
+
+    Raises: ModelError when it cannot be loaded, ConfigurationError for a URL without a name, MissingExtraError.
     """
+    if model.startswith(_EMBED):
+        from ragtrace.engines.embedding_server import EmbeddingServer
+
+        url, name = _at_server("retriever", model)
+        return EmbeddingServer(url, name, api_key_env=RETRIEVER_KEY if RETRIEVER_KEY in os.environ else None)
     _refuse_url("retriever", model)
     kind, found, name = model.partition(":")
     if kind == "cross" and found:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ragtrace.analyze.alignment import align_terms, ranking_of
 from ragtrace.analyze.attribution import NO_MODEL
-from ragtrace.analyze.prompts import Unexplained, retrieval_queries
+from ragtrace.analyze.prompts import SubsetPrompts, Unexplained, retrieval_queries
 from ragtrace.explanations import (
     RESOLUTION,
     Explanation,
@@ -25,6 +25,7 @@ from ragtrace.explanations import (
     Use,
     term_uses,
 )
+from ragtrace.prompts import rebuild
 from ragtrace.safe_text import UNSAFE
 from ragtrace.types import Candidate, PackedChunk, RequestRecord, replace
 
@@ -36,6 +37,7 @@ __all__ = [
     "certainty",
     "flags",
     "headline",
+    "leaves_words_out",
     "letter",
     "main_p",
     "measured",
@@ -44,6 +46,7 @@ __all__ = [
     "phrases_note",
     "precision",
     "precision_of",
+    "prompt_parts",
     "terms",
     "unit_of",
     "view",
@@ -198,6 +201,39 @@ def main_p(ps: Sequence[float]) -> int | None:
 def unit_of(attribution: GeneratorAttribution | None) -> str:
     """In what its shares are given."""
     return "likeness" if attribution is not None and attribution.unit == "similarity" else "nats per token"
+
+
+def leaves_words_out(found: Explanation) -> bool:
+    """Whether the retriever shows no gradients, so that each word was left out instead."""
+    return bool(found.retriever) and found.retriever[0].rule == "leave_one_out"
+
+
+def prompt_parts(view: View) -> list[tuple[Document | None, str, str, float]]:
+    """Of a closed model each part of the prompt in its order: its document, its name, its text, its weight from 0 to 1.
+
+    Sentences where they were left out, else documents. Source: RAG-Ex (Sudhi et al.).
+    """
+    generator = view.explanation.generator
+    if generator is None or generator.unit != "similarity":
+        return []
+    if not generator.parts:
+        return [(each, each.name, each.text, min(max(each.share or 0.0, 0.0), 1.0)) for each in view.packed]
+    prompt = _prompt(view.record)
+    parts: list[tuple[Document | None, str, str, float]] = []
+    for part in generator.parts:
+        document = view.by_id.get(part.chunk_id) if part.kind == "document" else None
+        name = document.name if document is not None else part.kind
+        parts.append((document, name, prompt[part.start : part.end], part.weight))
+    return parts
+
+
+def _prompt(record: RequestRecord) -> str:
+    """The full prompt, as it can be shown; empty where its texts were not kept."""
+    try:
+        prompts = SubsetPrompts.of(record)
+    except Unexplained:
+        return ""
+    return visible(rebuild(prompts.template, prompts.chunks))
 
 
 def phrases_note(query: GeneratorAttribution) -> str:
@@ -484,12 +520,12 @@ def method(view: View) -> Iterator[tuple[str, str]]:
         first = found.retriever[0]
         deltas = [abs(why.completeness_delta) for why in found.retriever if why.completeness_delta is not None]
         worst = f", completeness within {max(deltas):.2g} of the score" if deltas else ""
-        yield (
-            "retriever",
-            f"Integrated Gradients ({first.rule or 'rule unknown'}, baseline {first.baseline or 'unknown'}), "
-            f"{sum(why.evaluations for why in found.retriever)} gradients for {len(found.retriever)} documents{worst}; "
-            f"{_model(first.engine, first.model, first.revision)}",
-        )
+        asked = sum(why.evaluations for why in found.retriever)
+        how = f"Integrated Gradients ({first.rule or 'rule unknown'}, baseline {first.baseline or 'unknown'}), "
+        how += f"{asked} gradients for {len(found.retriever)} documents{worst}"
+        if leaves_words_out(found):
+            how = f"each word left out once, {asked} vectors compared for {len(found.retriever)} documents"
+        yield "retriever", f"{how}; {_model(first.engine, first.model, first.revision)}"
     gpu = f", of these {found.gpu_seconds:.1f} s on the GPU" if found.gpu_seconds else ""
     yield "cost", f"{found.seconds:.1f} s on {found.device}{gpu}"
 
@@ -531,7 +567,9 @@ def _settings(settings: Mapping[str, bool | int | float | str]) -> str:
 def _of_game(each: GeneratorAttribution) -> str:
     if each.method == "leave_one_out":
         model = _model(each.engine, each.model, each.revision)
-        return f"each document left out once, {each.evaluations} answers compared, without errors; {model}"
+        parts = " and each sentence" if each.parts else ""
+        by = f" by {each.similarity}" if each.similarity else ""
+        return f"each document{parts} left out once, {each.evaluations} answers compared{by}, without errors; {model}"
     if each.exact:
         how = "exact Shapley values"
     else:

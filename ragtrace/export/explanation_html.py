@@ -29,6 +29,7 @@ from ragtrace.export._explanation_view import (
     bounds,
     flags,
     headline,
+    leaves_words_out,
     main_p,
     measured,
     method,
@@ -36,6 +37,7 @@ from ragtrace.export._explanation_view import (
     phrases_note,
     precision,
     precision_of,
+    prompt_parts,
     unit_of,
     view,
 )
@@ -118,6 +120,7 @@ def sections(record: RequestRecord, explanation: Explanation) -> tuple[Html, Htm
         else [],
         "rankings": rankings(shown),
         "retrieved": list(_retrieved(shown)),
+        "words_left_out": leaves_words_out(explanation),
         "method": list(method(shown)),
     }
     body = _templates().get_template("explanation_sections.html").render(values)
@@ -198,15 +201,12 @@ def _sureness(shown: View) -> str:
     return "the errors of these shares are unknown"
 
 
-def _prompt_parts(shown: View) -> Sequence[tuple[Document, str, int, float]]:
-    """Of a closed model, whose answers alone are known: each part of the prompt in its order, its text, the level of
-    its color and its weight from 0 to 1. Source: RAG-Ex."""
-    generator = shown.explanation.generator
-    if generator is None or generator.unit != "similarity":
-        return ()
-    known = [(document, min(max(document.share or 0.0, 0.0), 1.0)) for document in shown.packed]
+def _prompt_parts(shown: View) -> Sequence[tuple[Document | None, str, str, int, float]]:
+    """Of a closed model, whose answers alone are known: each part of the prompt in its order, its name, its text, the
+    level of its color and its weight."""
     return [
-        (document, document.text[:_LONGEST], min(LEVELS, round(LEVELS * weight)), weight) for document, weight in known
+        (document, name, text[:_LONGEST], min(LEVELS, round(LEVELS * weight)), weight)
+        for document, name, text, weight in prompt_parts(shown)
     ]
 
 

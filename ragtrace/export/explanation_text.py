@@ -37,6 +37,7 @@ from ragtrace.export._explanation_view import (
     bounds,
     flags,
     headline,
+    leaves_words_out,
     main_p,
     measured,
     method,
@@ -44,6 +45,7 @@ from ragtrace.export._explanation_view import (
     phrases_note,
     precision,
     precision_of,
+    prompt_parts,
     terms,
     unit_of,
     view,
@@ -61,6 +63,7 @@ _RAISED: Final = dict(zip("ABCDEFGHIJKLMNOPRSTUVWXYZ", "ᵃᵇᶜᵈᵉᶠᵍʰ�
 _NARROWEST, _WIDEST = 12, 44
 _FAINT, _HEAD = "dim", "bold"
 _EXCERPT: Final = 260  # characters of a document
+_SENTENCES: Final = 8  # of a closed model's prompt
 _REASONS: Final = 3  # documents from the top of each ranking
 
 
@@ -78,6 +81,8 @@ def render(record: RequestRecord, explanation: Explanation) -> RenderableType:
         parts += [Text(), *_alignment(explanation.alignment)]
     if explanation.query is not None:
         parts += [Text(), *_query(explanation.query, shown)]
+    if explanation.generator is not None and explanation.generator.parts:
+        parts += [Text(), *_parts(shown)]
     if explanation.retriever:
         parts += [Text(), *_retrieved(shown)]
     return Group(*parts, Text(), _computed(shown))
@@ -209,8 +214,22 @@ def _query(query: GeneratorAttribution, shown: View) -> Iterator[RenderableType]
         yield labeled(*lines)
 
 
+def _parts(shown: View) -> Iterator[RenderableType]:
+    """The sentences of a closed model's prompt without which the answer changes most."""
+    yield Text("sentences of the prompt without which the answer changes most", style=_HEAD)
+    found = prompt_parts(shown)
+    table = plain_table("weight", "of", "sentence")
+    for _, name, text, weight in sorted(found, key=lambda part: -part[3])[:_SENTENCES]:
+        table.add_row(number(weight), Text(name), Text(" ".join(text.split()) or "its text was not kept"))
+    yield table
+    yield Text(f"0: the answer changes least without it, 1: most; {len(found)} sentences in all", style=_FAINT)
+
+
 def _retrieved(shown: View) -> Iterator[RenderableType]:
-    yield Text("why each document was retrieved: what its words and the query's add to its score", style=_HEAD)
+    how = "what its words and the query's add to its score"
+    if leaves_words_out(shown.explanation):
+        how = "how much its score falls without each word"
+    yield Text(f"why each document was retrieved: {how}", style=_HEAD)
     known = [document for document in shown.documents if document.why is not None]
     chosen = _notable(known)
     for document in chosen:

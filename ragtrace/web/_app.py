@@ -26,7 +26,7 @@ from ragtrace.store import ATTRIBUTION, Store
 from ragtrace.types import Analysis, RequestRecord, replace
 from ragtrace.web._access import COOKIE, Access, Proxy, Sessions, Viewer
 from ragtrace.web._drawings import path_picture, times_picture
-from ragtrace.web._explanation_job import ask_for_explanation, explanation_state
+from ragtrace.web._explanation_job import ask_for_explanation, asking_cost, explanation_state
 from ragtrace.web._gate_pages import comparing, gate_list, gate_report
 from ragtrace.web._grades import GradePages
 from ragtrace.web._judgments import KEPT, SAID, asked_stages, judge_page, label_request
@@ -393,6 +393,7 @@ class _Pages:
             own=next((one for one in labels if one.labeler == viewer.name), None),
             explanation=_explained(record, explanation) if viewer.sees_content and explanation else None,
             explaining=explanation_state(self._store, record.request_id) if explanation is None else None,
+            asking_cost=asking_cost(record) if explanation is None and viewer.may_judge else "",
             form_token=self._sessions.form_token(asked.cookie),
             may_set_gold=viewer.owns(record.service),
             note=KEPT.get(asked.query.get("kept", ""), ""),

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from ragtrace.analyze.explainer import ATTRIBUTION_VERSION
+from ragtrace.analyze.explanation_cost import explanation_cost
 from ragtrace.store import ATTRIBUTION, JobRow, Store
+from ragtrace.types import RequestRecord
 
-__all__ = ["ExplanationState", "ask_for_explanation", "explanation_state"]
+__all__ = ["ExplanationState", "ask_for_explanation", "asking_cost", "explanation_state"]
 
 Step: TypeAlias = Literal["none", "waits", "runs", "failed"]
 _LATE: Final = 30  # seconds, after which a job that waits may wait for a worker that is not there
@@ -33,6 +35,18 @@ class ExplanationState:
 def ask_for_explanation(store: Store, request_id: str) -> None:
     """Enqueue it, before what the worker drew itself."""
     store.ask(request_id, ATTRIBUTION, ATTRIBUTION_VERSION)
+
+
+def asking_cost(record: RequestRecord) -> str:
+    """What an explanation asks of a worker's models where they are behind servers; which models it has is not known."""
+    scored = explanation_cost(record, scored=True, embedded=True)
+    closed = explanation_cost(record, closed=True, sentences=True)
+    if not (scored.prompts or scored.vectors):
+        return ""
+    chat = f" A chat without log-probabilities: {closed.answers} answers at most, no scored prompts." * bool(
+        closed.answers
+    )
+    return f"Where its models are behind servers: at most {scored}.{chat}"
 
 
 def explanation_state(store: Store, request_id: str, now: float | None = None) -> ExplanationState:

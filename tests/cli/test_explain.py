@@ -23,6 +23,7 @@ from ragtrace.explanations import Explanation
 from ragtrace.store import ATTRIBUTION, Finished, FollowUp, Store
 from ragtrace.types import Analysis, Claim, RequestRecord, replace
 from tests.analyze.engines import AdditiveGenerator, LinearRetriever
+from tests.engines.serving import Served
 from tests.export.explained import TEXTS, explanation, record
 from tests.models.copying import make
 from tests.models.recorded import record_of
@@ -75,6 +76,24 @@ def run(generator: AdditiveGenerator, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(model_names, "load_generator", lambda _model, workers: generator)
     monkeypatch.setattr(model_names, "load_retriever", lambda _model: LinearRetriever())
     return lambda *arguments: CliRunner().invoke(app, ["explain", ID, *arguments], env={"COLUMNS": "120"})
+
+
+def test_what_servers_are_asked_for_is_said_first(plain_url: str, model_server: Served) -> None:
+    """On stderr, before anything is asked; nothing is asked back where nobody sits at a terminal."""
+    model_server.seen()
+    model = f"embed:{model_server.at('embeddings')}#small"
+    done = CliRunner().invoke(app, ["explain", ID, "--store", plain_url, "--retriever", model])
+    assert done.exit_code == 0, done.output
+    vectors = sum(len(each["body"]["input"]) for each in model_server.seen())
+    assert done.stderr.splitlines()[0].startswith(f"this asks for at most {vectors} vectors, about ")
+    assert "each word left out once" in done.stdout
+
+
+def test_a_similarity_that_is_none(plain_url: str) -> None:
+    """It is refused with those that there are, before a model is loaded."""
+    done = CliRunner().invoke(app, ["explain", ID, "--store", plain_url, "--generator", "m", "--similarity", "letters"])
+    assert isinstance(done.exception, RagtraceError)
+    assert "cosine, levenshtein, jaro-winkler, ngram-jaccard" in str(done.exception)
 
 
 def _json(result: Result) -> Any:

@@ -20,7 +20,7 @@ class Served:
         self.url = f"http://127.0.0.1:{port}"
 
     def at(self, kind: str) -> str:
-        """The base URL of one of its kinds: vllm, echo, llamacpp, closed."""
+        """The base URL of one of its kinds: vllm, echo, llamacpp, closed, embeddings."""
         return f"{self.url}/{kind}/v1"
 
     def fail(self, *faults: dict[str, Any]) -> None:

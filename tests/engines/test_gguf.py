@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,9 +76,14 @@ def test_a_real_small_model_explains_an_answer(small_model: Path) -> None:
 def test_shared_beginnings_give_a_real_model_s_own_scores(small_model: Path) -> None:
     """Within 1e-4 of each prompt read alone, by one pass at a time or two; its file is parsed once."""
     gguf = pytest.importorskip("gguf", reason="pip install 'ragtrace[models]'")
-    parsed, init = [], gguf.GGUFReader.__init__
+    parsed, init = list[str](), gguf.GGUFReader.__init__
+
+    def counting(reader: Any, path: str) -> None:
+        parsed.append(path)
+        init(reader, path)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gguf.GGUFReader, "__init__", lambda self, *given: (parsed.append(given), init(self, *given))[1])
+        patch.setattr(gguf.GGUFReader, "__init__", counting)
         model = CausalLM.load(small_model)
     assert len(parsed) == 1
     prompts = SubsetPrompts.of(_asked())

@@ -54,10 +54,46 @@ def test_the_document_that_was_used() -> None:
 def test_the_sentence_that_was_used() -> None:
     """Sentences are cut out where they stand; their offsets are those in the chunk."""
     model = Copying()
-    found = leave_sentences_out(SimilarityGame(model, TEMPLATE, CHUNKS))
+    game = SimilarityGame(model, TEMPLATE, CHUNKS)
+    found = [each for each in leave_sentences_out(game) if each.kind == "document"]
     assert [(each.chunk_id, each.weight) for each in found] == [("a", 0), ("a", 0), ("b", 0), ("b", 1), ("c", 0)]
-    assert all(TEXTS[each.chunk_id][each.start : each.end] == each.text for each in found)
-    assert "[2] It rains. [3]" in model.asked[4]
+    texts = [game.prompt[each.start : each.end] for each in found]
+    assert texts == ["The sky is blue.", "It is wide.", "It rains.", LIMIT, "Cats sleep."]
+    assert any("[2] It rains. [3]" in prompt for prompt in model.asked)
+
+
+def test_sentences_of_instruction_and_question() -> None:
+    """They are parts of the prompt like those of documents, each told by what it is; numbers of chunks are none."""
+    template = (
+        "Answer by the documents. Say so if you cannot.\n\n[1] {chunk:a}\n[2] {chunk:b}\n\nIs it long? The limit ?\n"
+        "Now answer it:"
+    )
+    asked = "Is it long? The limit ?"
+
+    class Asking(Copying):
+        """Answers from the documents, and only while it is asked for the limit."""
+
+        def generate_many(self, prompts: Sequence[str], *, max_new_tokens: int = 96) -> list[Generated]:
+            self.asked += prompts
+            knows = [LIMIT in prompt and "The limit ?" in prompt for prompt in prompts]
+            return [Generated(LIMIT if each else "I do not know.", 0, 0, "stop") for each in knows]
+
+    model = Asking()
+    game = SimilarityGame(model, template, CHUNKS[:2], question=asked, answer=LIMIT)
+    found = leave_sentences_out(game)
+    told = [(each.kind, game.prompt[each.start : each.end], each.weight) for each in found]
+    assert told == [
+        ("instruction", "Answer by the documents.", 0.0),
+        ("instruction", "Say so if you cannot.", 0.0),
+        ("document", "The sky is blue.", 0.0),
+        ("document", "It is wide.", 0.0),
+        ("document", "It rains.", 0.0),
+        ("document", LIMIT, 1.0),
+        ("question", "Is it long?", 0.0),
+        ("question", "The limit ?", 1.0),
+        ("instruction", "Now answer it:", 0.0),
+    ]
+    assert len(model.asked) == len({*model.asked}) == len(found)
 
 
 def test_an_answer_that_never_changes() -> None:
@@ -87,7 +123,8 @@ def test_sentences_are_compared_with_the_stored_answer_too() -> None:
 
     game = SimilarityGame(Distracted(), TEMPLATE, CHUNKS, answer=LIMIT)
     assert leave_documents_out(game).shares == (1.0, 1.0, 0.0)
-    assert [each.weight for each in leave_sentences_out(game)] == [1.0, 1.0, 1.0, 1.0, 0.0]
+    found = [each.weight for each in leave_sentences_out(game) if each.kind == "document"]
+    assert found == [1.0, 1.0, 1.0, 1.0, 0.0]
 
 
 def test_shapley_values_of_the_likeness() -> None:
@@ -111,7 +148,8 @@ def test_a_document_that_is_packed_twice() -> None:
     assert leave_documents_out(game).chunk_ids == ("b",)
     assert LIMIT not in model.asked[1]
     sentences = leave_sentences_out(game)
-    assert [each.start for each in sentences] == [0, 10, 0, 10]
+    assert [game.prompt[each.start : each.end] for each in sentences] == ["It rains.", LIMIT] * 2
+    assert [each.chunk_id for each in sentences] == ["b"] * 4
 
 
 def test_vectors_compare_the_answers() -> None:

@@ -12,6 +12,7 @@ from ragtrace.engines.chat_judge import ChatJudge
 from ragtrace.engines.judge_budget import Budget
 from ragtrace.engines.model_names import (
     JUDGE_KEY,
+    RETRIEVER_KEY,
     as_baseline,
     as_judges,
     is_silent,
@@ -84,9 +85,22 @@ def test_a_baseline_is_one_of_four() -> None:
         as_baseline("black")
 
 
+def test_a_server_of_embeddings_is_named_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its address and the model's name; without one, or without the kind, the error says how."""
+    monkeypatch.setenv(RETRIEVER_KEY, "secret")
+    model = load_retriever("embed:http://localhost:1/v1#small")
+    assert (model.kind, model.name, model.device) == ("embedding_server", "small", "remote")
+    assert not isinstance(model, RetrieverEngine)
+    with pytest.raises(ConfigurationError, match="the model's name behind #"):
+        load_retriever("embed:http://localhost:1/v1")
+    with pytest.raises(ConfigurationError, match="embed:http://HOST/v1#NAME"):
+        load_retriever("http://localhost:1/v1#small")
+
+
 def test_a_cross_encoder_is_named_as_one(tiny_cross_encoder: Path) -> None:
     """The model's other kind cannot be told from its name."""
-    model: RetrieverEngine = load_retriever(f"cross:{tiny_cross_encoder}")
+    model = load_retriever(f"cross:{tiny_cross_encoder}")
+    assert isinstance(model, RetrieverEngine)
     assert (model.kind, model.name) == ("cross_encoder", tiny_cross_encoder.name)
     with pytest.raises(ModelError, match="no model folder"):
         load_retriever("./nowhere")

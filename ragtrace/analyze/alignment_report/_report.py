@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias, get_args
 
 from ragtrace.analyze._generator import GeneratorEngine
-from ragtrace.analyze._retriever import RetrieverEngine
+from ragtrace.analyze._retriever import EmbeddingEngine, RetrieverEngine
 from ragtrace.analyze.alignment_report._rates import (
     ORIGINAL,
     RESAMPLES,
@@ -139,7 +139,7 @@ def alignment_report(
     since: int | None = None,
     stratum: str = "random",
     generator: GeneratorEngine | None = None,
-    retriever: RetrieverEngine | None = None,
+    retriever: RetrieverEngine | EmbeddingEngine | None = None,
     tagging: Tagging | None = None,
     conditions: Sequence[str] = (ORIGINAL,),
     limit: int = 50,

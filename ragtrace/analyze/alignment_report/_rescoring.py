@@ -16,7 +16,7 @@ from itertools import islice, zip_longest
 from typing import Final
 
 from ragtrace.analyze._generator import GeneratorEngine
-from ragtrace.analyze._retriever import RetrieverEngine
+from ragtrace.analyze._retriever import EmbeddingEngine, RetrieverEngine
 from ragtrace.analyze.alignment import ranking_of
 from ragtrace.analyze.alignment_report._rates import (
     CONDITION,
@@ -137,7 +137,7 @@ def _reason(found: Explanation) -> str:
 
 def reexplained(
     records: Sequence[RequestRecord],
-    retriever: RetrieverEngine,
+    retriever: RetrieverEngine | EmbeddingEngine,
     *,
     skipped: Skipped,
     on_progress: Callable[[], None] | None = None,

@@ -67,7 +67,7 @@ class Work:
     store: str = field(repr=False)  # it may hold a password
     settings: WorkerSettings = field(default_factory=WorkerSettings)
     generator: str | None = field(default=None, repr=False)  # so may the address of a server
-    retriever: str | None = None
+    retriever: str | None = field(default=None, repr=False)
     verifier: str | None = None
     embeddings: str | None = None
     judges: Mapping[Role, str] = field(default_factory=dict, repr=False)

@@ -316,10 +316,14 @@ class StopConditions:
         return None
 
     def _settled(self, estimate: Fitted, confidence: float, seed: int) -> bool:
-        """Whether draws from the estimate's distribution agree with it."""
+        """Whether draws from the estimate's distribution agree with it.
+
+        Errors that are small by chance would end a run that is looked at again and again: the larger of two counts.
+        """
         order = list(range(self.n_players)) if self.ranking is None else list(self.ranking)
         scores = token_mean(estimate.values)[order]
-        draws = normal_draws(scores, estimate.covariance[np.ix_(order, order)], n_draws=N_DRAWS, seed=seed)
+        covariance = estimate.covariance if estimate.cautious is None else estimate.cautious
+        draws = normal_draws(scores, covariance[np.ix_(order, order)], n_draws=N_DRAWS, seed=seed)
         if (draws.argmax(axis=1) == scores.argmax()).mean() < confidence:
             return False
         return (

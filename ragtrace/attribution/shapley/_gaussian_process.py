@@ -56,7 +56,8 @@ CHOSEN = 512  # pairs that are chosen one by one; those after them come in rando
 RESTARTS = 4  # of the first block, with ties broken otherwise; the best is kept
 PASSES = 3  # over a block that is improved by exchanges
 FITTED_PAIRS = 256  # the prior is fitted to the first so many pairs; all of them enter the estimate
-CALIBRATION = 0.8  # of the standard errors, from the calibration set of bench/shapley.py and development tables
+CALIBRATION = 0.8  # of errors by the likelihood, from the calibration set of bench/shapley.py and development tables
+LEFT_OUT = 0.95  # of errors by pairs left out, from bench/intervals.py
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,11 @@ class GaussianProcess:
         if freedom <= 0:
             return undefined(phi, f"{2 * len(x)} coalitions cannot tell noise from {x.shape[1]} players' values")
         unscaled = prior.variance_of_values() - solution @ covariance.T
-        scale = (_energy(odd_kernel, odd) + _energy(even_kernel, even)) * CALIBRATION**2 / freedom
+        by_likelihood = (_energy(odd_kernel, odd) + _energy(even_kernel, even)) * CALIBRATION**2 / freedom
+        scale = _scale(by_likelihood, odd_kernel, odd, x.shape[1])
         error = np.sqrt(np.outer(np.maximum(np.diagonal(unscaled), 0), scale[:-1]))
-        return Fitted(phi, error, unscaled * scale[-1], None)
+        cautious = unscaled * max(float(scale[-1]), float(by_likelihood[-1]))
+        return Fitted(phi, error, unscaled * scale[-1], None, cautious)
 
     def _costs(self, n_players: int) -> tuple[float, ...] | None:
         """The costs as numbers. Raises: ConfigurationError where they do not fit the players."""
@@ -118,9 +121,31 @@ class GaussianProcess:
         return fitted_prior(x[:n], odd[:n], even[:n], weight * columns)
 
 
+def _scale(by_likelihood: Array, kernel: Array, odd: Array, n_players: int) -> Array:
+    """`(m + 1,)`: by how much the prior's variances are off, for each token and for their mean.
+
+    From 3 k coalitions on it is what predicting each pair from the others missed, in units of what it should miss:
+    Shapley values depend on the odd part alone, and the even part of language models is rougher. With k pairs for k
+    values none can be left out, and the likelihood of both parts tells; between the two it passes over.
+    """
+    trust = min(1.0, 2 * (len(odd) - n_players) / n_players)
+    if trust <= 0:
+        return by_likelihood
+    inverse = np.linalg.inv(kernel)
+    missed = (inverse @ _with_mean(odd)) ** 2 / np.diagonal(inverse)[:, None]
+    left_out = LEFT_OUT**2 * missed[1:].mean(axis=0)  # without the full and the empty one, which are always known
+    mixed: Array = by_likelihood ** (1 - trust) * left_out**trust
+    return mixed
+
+
+def _with_mean(part: Array) -> Array:
+    """`(n, m + 1)`: the tokens, and their mean."""
+    return np.column_stack([part, part.mean(axis=1)])
+
+
 def _energy(kernel: Array, part: Array) -> Array:
     """`(m + 1,)`: what was observed, in units of the prior's variance, for each token and for their mean."""
-    columns = np.column_stack([part, part.mean(axis=1)])
+    columns = _with_mean(part)
     energy: Array = (columns * np.linalg.solve(kernel, columns)).sum(axis=0)
     return energy
 

@@ -31,12 +31,16 @@ _BLOCK = 1 << 16  # coalitions weighed at a time, so that 2^20 of them fit into 
 
 
 class Fitted(NamedTuple):
-    """Values `(k, m)`, their standard errors `(k, m)`, the scores' covariance `(k, k)`, why there are none."""
+    """Values `(k, m)`, their standard errors `(k, m)`, the scores' covariance `(k, k)`, why there are none.
+
+    cautious: the covariance by which a ranking counts as settled, where it is another one.
+    """
 
     values: Values
     standard_error: Values
     covariance: NDArray[np.float64]
     reason: str | None
+    cautious: NDArray[np.float64] | None = None
 
 
 def undefined(values: Values, reason: str) -> Fitted:

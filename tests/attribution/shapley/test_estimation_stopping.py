@@ -74,7 +74,7 @@ def test_a_condition_stops_at_no_less_than_is_known(name: str) -> None:
 
 def test_what_is_settled_depends_on_the_retriever() -> None:
     """The flags compare with the retriever's order: another order may need more evaluations, not other values."""
-    table = random_table(8, 1, seed=5)
+    table = random_table(8, 1, seed=9)
     runs = [
         shapley_values(table_game(table), 8, budget=200, settle=0.9, ranking=order)
         for order in (range(8), [7, 6, 5, 4, 3, 2, 1, 0], [3, 1, 0, 2, 5, 4, 7, 6])

@@ -11,10 +11,12 @@ from ragtrace.attribution import shapley_values
 from ragtrace.attribution.game import all_coalitions, complements, encode
 from ragtrace.attribution.shapley._gaussian_process import (
     ADDITIVE,
+    LEFT_OUT,
     GaussianProcess,
     Prior,
     _Likelihood,
     _Shared,
+    default_prior,
     designed_pairs,
     effective_columns,
     fitted_prior,
@@ -242,3 +244,29 @@ def test_the_unit_of_the_values_does_not_matter(exponent: int) -> None:
     scaled = shapley_values(table_game(table * unit), 8, method="gp", budget=60)
     np.testing.assert_array_equal(scaled.values, usual.values * unit)
     np.testing.assert_allclose(scaled.standard_error, usual.standard_error * unit, rtol=1e-9)
+
+
+def test_errors_are_scaled_by_pairs_left_out() -> None:
+    """From 3 k on: each pair predicted by a process that never saw it, in a loop; the mean of what was missed, in units
+    of what should be missed, is the square of the scale."""
+    k, n = 5, 10
+    x = signs(designed_pairs(k, n, 0))
+    odd = np.random.default_rng(1).normal(size=(n, 2))
+    even = np.zeros_like(odd)
+    kernel = default_prior(k).kernels(x)[0]
+    missed = []
+    for left in range(1, n):
+        rest = [at for at in range(n) if at != left]
+        weights = np.linalg.solve(kernel[np.ix_(rest, rest)], kernel[rest, left])
+        variance = kernel[left, left] - weights @ kernel[rest, left]
+        columns = np.column_stack([odd, odd.mean(axis=1)])
+        missed.append((columns[left] - weights @ columns[rest]) ** 2 / variance)
+    process = GaussianProcess(prior="fixed")
+    values = np.empty((2 * n, 2))
+    values[::2], values[1::2] = even + odd, even - odd
+    fitted = process.estimate(complements(designed_pairs(k, n, 0)), values, 0)
+    covariance = default_prior(k).covariance_with_values(x)
+    unscaled = default_prior(k).variance_of_values() - covariance @ np.linalg.solve(kernel, covariance.T)
+    scale = LEFT_OUT**2 * np.mean(missed, axis=0)
+    np.testing.assert_allclose(fitted.covariance, unscaled * scale[-1], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(fitted.standard_error, np.sqrt(np.outer(np.diagonal(unscaled), scale[:-1])), rtol=1e-5)
