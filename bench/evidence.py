@@ -1,0 +1,163 @@
+"""How far explanations agree with evidence that people marked: F1 and completeness of sentences on CLAP-NQ.
+
+    python bench/evidence.py MODEL --questions clapnq_dev_answerable.jsonl --requests 20
+
+Each question has a passage of sentences, of which people marked those that their answer needs. The model is asked with
+the passage as its only document. `answers`: RAG-Ex; it answers again without each sentence, and answers are compared.
+`log-probabilities`: what the people's answer loses without each sentence. Both weigh sentences from 0 to 1; from half
+on a sentence is chosen. F1 is of what was chosen and what was marked; completeness is the share of the marked sentences
+that were chosen. Beside them stands choosing every sentence. Intervals are 95 % bootstrap intervals over requests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
+
+from ragtrace.attribution.leave_one_out import distances
+from ragtrace.attribution.spans import without
+from ragtrace.engines.causal_lm import CausalLM, Generated
+from ragtrace.engines.model_agnostic import SimilarityGame, leave_sentences_out, prompt_sentences
+from ragtrace.explanations import PromptPart
+from ragtrace.prompts import escaped, rebuild
+from ragtrace.types import PackedChunk
+
+CHOSEN = 0.5
+PUBLISHED = {"F1": 0.769, "completeness": 0.647}  # RAG-Ex, of explanations beside what users marked
+SENTENCES = (3, 8)
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A question, the sentences of its passage, which of them people marked, and their answer."""
+
+    question: str
+    sentences: list[str]
+    marked: frozenset[int]
+    answer: str
+
+    @property
+    def chunk(self) -> PackedChunk:
+        """The passage."""
+        return PackedChunk(chunk_id="passage", position=1, text=" ".join(self.sentences))
+
+    @property
+    def template(self) -> str:
+        """The prompt."""
+        asked = escaped(self.question)
+        return (
+            f"Answer the question briefly with the help of the text below.\n\n{{chunk:passage}}\n\nQuestion: {asked}?"
+        )
+
+
+class Silent:
+    """A model of which nothing but its answers is asked, so many tokens long."""
+
+    name = "silent"
+
+    def __init__(self, model: CausalLM, tokens: int) -> None:
+        self._model, self._tokens = model, tokens
+
+    def generate_many(self, prompts: Sequence[str], *, max_new_tokens: int = 96) -> list[Generated]:
+        """An answer to each prompt."""
+        most = min(max_new_tokens, self._tokens)
+        return [self._model.generate(prompt, max_new_tokens=most) for prompt in prompts]
+
+
+def read(path: Path) -> Iterator[Marked]:
+    """Questions whose passage has a few sentences, of which some are marked and some are not."""
+    for line in path.read_text().splitlines():
+        row: dict[str, Any] = json.loads(line)
+        sentences = [" ".join(each.split()) for each in row["passages"][0]["sentences"] if each.strip()]
+        output = row["output"][0]
+        named = {" ".join(each.split()) for each in output["selected_sentences"]}
+        marked = frozenset(at for at, each in enumerate(sentences) if each in named)
+        if SENTENCES[0] <= len(sentences) <= SENTENCES[1] and 0 < len(marked) < len(sentences):
+            yield Marked(row["input"], sentences, marked, " ".join(output["answer"].split()[:40]))
+
+
+def chosen(asked: Marked, parts: Sequence[PromptPart], prompt: str) -> set[int]:
+    """The sentences of the passage that the parts of half of the weight or more touch."""
+    start = prompt.index(asked.chunk.text or "")
+    places, at = [], start
+    for sentence in asked.sentences:
+        places.append((at, at + len(sentence)))
+        at += len(sentence) + 1
+    strong = [part for part in parts if part.kind == "document" and part.weight >= CHOSEN]
+    return {
+        number for number, (first, end) in enumerate(places) if any(p.start < end and p.end > first for p in strong)
+    }
+
+
+def by_answers(model: CausalLM, asked: Marked, tokens: int) -> set[int]:
+    """RAG-Ex: the model's own answer to the full prompt beside those without each sentence."""
+    game = SimilarityGame(Silent(model, tokens), asked.template, [asked.chunk], question=asked.question)
+    return chosen(asked, leave_sentences_out(game), game.prompt)
+
+
+def by_log_probabilities(model: CausalLM, asked: Marked) -> set[int]:
+    """What the people's answer loses for each token without a sentence."""
+    prompt = rebuild(asked.template, [asked.chunk])
+    parts = [part for part in prompt_sentences(asked.template, [asked.chunk]) if part.kind == "document"]
+    prompts = [without(prompt, part.start, part.end) for part in parts]
+    kept = model.score([prompt, *prompts], asked.answer, like=prompt).mean(axis=1)[1:]
+    weights = distances(kept)
+    weighed = [PromptPart(start=p.start, end=p.end, weight=float(w)) for p, w in zip(parts, weights, strict=True)]
+    return chosen(asked, weighed, prompt)
+
+
+def agreement(found: set[int], marked: frozenset[int]) -> tuple[float, float]:
+    """F1, and completeness."""
+    both = len(found & marked)
+    return (2 * both / (len(found) + len(marked)) if found else 0.0), both / len(marked)
+
+
+def told(values: Sequence[tuple[float, float]]) -> str:
+    """Both means with their intervals."""
+    table = np.array(values)
+    draws = np.random.default_rng(0).integers(len(table), size=(RESAMPLES, len(table)))
+    low, high = np.quantile(table[draws].mean(axis=1), [0.025, 0.975], axis=0)
+    names = zip(PUBLISHED, table.mean(axis=0), low, high, strict=True)
+    return "  ".join(f"{name} {mean:.3f} ({a:.3f} to {b:.3f})" for name, mean, a, b in names)
+
+
+def main() -> None:
+    """Reads the command."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("model", nargs="?")
+    options.add_argument("--questions", type=Path)
+    options.add_argument("--requests", type=int, default=20)
+    options.add_argument("--tokens", type=int, default=24, help="of an answer")
+    given = options.parse_args()
+    if given.model is None or given.questions is None:
+        print("give a model and the questions of CLAP-NQ: nothing is measured without them")
+        return
+    model = CausalLM.load(given.model)
+    found: dict[str, list[tuple[float, float]]] = {}
+    for done, asked in enumerate(islice(read(given.questions), given.requests), 1):
+        ways = {
+            "answers": by_answers(model, asked, given.tokens),
+            "log-probabilities": by_log_probabilities(model, asked),
+            "every sentence": set(range(len(asked.sentences))),
+        }
+        for name, sentences in ways.items():
+            found.setdefault(name, []).append(agreement(sentences, asked.marked))
+        print(f"{done} requests", flush=True)
+        for name, values in found.items():
+            print(f"  {name:18} {told(values)}", flush=True)
+    print(f"  RAG-Ex as published {PUBLISHED}")
+
+
+if __name__ == "__main__":
+    main()
