@@ -63,7 +63,7 @@ def explanation_cost(
     nothing; estimates that end early, and prompts that are alike, cost less.
     """
     answers = prompts = characters = 0
-    if (closed or scored) and {"generator", "query"} & set(parts):
+    if (closed or scored) and {"generator", "query", "utility"} & set(parts):
         answers, prompts, characters = _of_answer(record, closed, parts, sentences, budget)
     texts = _embedded(record, documents) if embedded and "retriever" in parts else []
     characters += sum(map(len, texts))
@@ -84,10 +84,12 @@ def _of_answer(
         if asked and sentences:
             asked += len(prompt_sentences(found.template, found.chunks, found.question))
         return asked, 0, asked * full
+    alone = len(record.candidates) + 1 if "utility" in parts and record.candidates else 0
     players = [k] if "generator" in parts else []
     players += [min(len(found.words), MAX_PLAYERS)] if "query" in parts and found.has_question else []
     budgets = [min(default_budget(each) if budget is None else budget, 1 << each) for each in players if each]
-    return 0, sum(budgets), sum(budgets) * (full + len(found.answer))
+    prompts = sum(budgets) + alone
+    return 0, prompts, prompts * (full + len(found.answer))
 
 
 def _embedded(record: RequestRecord, documents: int) -> list[str]:

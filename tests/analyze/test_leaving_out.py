@@ -172,6 +172,7 @@ def test_the_cost_of_scored_prompts() -> None:
     assert explanation_cost(asked(), scored=True).prompts == 4
     assert explanation_cost(asked(), scored=True, parts=["generator", "query"]).prompts == 4 + 8 * 11
     assert explanation_cost(asked(), scored=True, parts=["query"], budget=20).prompts == 20
+    assert explanation_cost(asked(), scored=True, parts=["utility"]).prompts == len(TEXTS) + 1
     assert str(explanation_cost(request(answer=None), scored=True)) == "nothing"
 
 
