@@ -1,12 +1,16 @@
 """How far explanations agree with evidence that people marked: F1 and completeness of sentences on CLAP-NQ.
 
     python bench/evidence.py MODEL --questions clapnq_dev_answerable.jsonl --requests 20
+    python bench/evidence.py --tables smollm2_k5.npz --questions clapnq_dev_answerable.jsonl
 
 Each question has a passage of sentences, of which people marked those that their answer needs. The model is asked with
 the passage as its only document. `answers`: RAG-Ex; it answers again without each sentence, and answers are compared.
 `log-probabilities`: what the people's answer loses without each sentence. Both weigh sentences from 0 to 1; from half
 on a sentence is chosen. F1 is of what was chosen and what was marked; completeness is the share of the marked sentences
 that were chosen. Beside them stands choosing every sentence. Intervals are 95 % bootstrap intervals over requests.
+
+Complete tables, whose documents are the first sentences of each passage, need no model: they give exact Shapley values
+(a sentence is chosen from half of the largest share on) and what is lost without each sentence.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
 
+from ragtrace.attribution import CoalitionLog, known_values
+from ragtrace.attribution.game import all_coalitions
 from ragtrace.attribution.leave_one_out import distances
 from ragtrace.attribution.spans import without
 from ragtrace.engines.causal_lm import CausalLM, Generated
@@ -117,6 +123,28 @@ def by_log_probabilities(model: CausalLM, asked: Marked) -> set[int]:
     return chosen(asked, weighed, prompt)
 
 
+def by_tables(file: Path, questions: Path) -> Iterator[tuple[dict[str, set[int]], frozenset[int], int]]:
+    """Of each table whose first sentences are marked in part: what is chosen, what is marked, how many there are."""
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    with np.load(file) as held:
+        tables = [held[f"t{at}"].astype(np.float64) for at in range(len(held.files))]
+    k = int(np.log2(len(tables[0])))
+    enough = (row for row in rows if sum(bool(each.strip()) for each in row["passages"][0]["sentences"]) >= k)
+    for table, row in zip(tables, enough, strict=False):
+        sentences = [each.strip() for each in row["passages"][0]["sentences"] if each.strip()][:k]
+        named = {each.strip() for each in row["output"][0]["selected_sentences"]}
+        marked = frozenset(at for at, each in enumerate(sentences) if each in named)
+        if not 0 < len(marked) < k:
+            continue
+        shares = known_values(CoalitionLog(k, all_coalitions(k), table)).scores
+        kept = table.mean(axis=1)[[len(table) - 1 - (1 << at) for at in range(k)]]
+        chosen = {
+            "Shapley values": set(np.flatnonzero(shares >= CHOSEN * shares.max()).tolist()),
+            "log-probabilities": set(np.flatnonzero(distances(kept) >= CHOSEN).tolist()),
+        }
+        yield chosen, marked, k
+
+
 def agreement(found: set[int], marked: frozenset[int]) -> tuple[float, float]:
     """F1, and completeness."""
     both = len(found & marked)
@@ -139,9 +167,19 @@ def main() -> None:
     options.add_argument("--questions", type=Path)
     options.add_argument("--requests", type=int, default=20)
     options.add_argument("--tokens", type=int, default=24, help="of an answer")
+    options.add_argument("--tables", type=Path, help="complete tables of the first questions, in place of a model")
     given = options.parse_args()
-    if given.model is None or given.questions is None:
-        print("give a model and the questions of CLAP-NQ: nothing is measured without them")
+    if given.questions is None or not (given.model or given.tables):
+        print("give a model or tables, and the questions of CLAP-NQ: nothing is measured without them")
+        return
+    if given.tables is not None:
+        found_by: dict[str, list[tuple[float, float]]] = {}
+        for ways_of, marked, k in by_tables(given.tables, given.questions):
+            for name, sentences in {**ways_of, "every sentence": set(range(k))}.items():
+                found_by.setdefault(name, []).append(agreement(sentences, marked))
+        for name, values in found_by.items():
+            print(f"{len(values)} requests  {name:18} {told(values)}")
+        print(f"RAG-Ex as published {PUBLISHED}")
         return
     model = CausalLM.load(given.model)
     found: dict[str, list[tuple[float, float]]] = {}

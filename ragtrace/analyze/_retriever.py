@@ -29,7 +29,7 @@ __all__ = [
     "Side",
     "explain_retrieval",
     "retrieved_documents",
-    "texts_left_out",
+    "words_of",
 ]
 
 
@@ -130,22 +130,24 @@ def explain_retrieval(
     return tuple(stored[chunk_id] for chunk_id, _ in documents)
 
 
-def texts_left_out(query: str, documents: Sequence[str]) -> list[str]:
-    """What an embedding model reads of a query and its documents: each as it is, and without each of its words."""
-    return [text for whole in (query, *documents) for text in (whole, *(rest for _, rest in _words_left_out(whole)))]
+def words_of(text: str) -> list[Span]:
+    """The words that are left out of a text; punctuation marks are none."""
+    return [word for word in split(text, "word") if any(map(str.isalnum, word.text))]
 
 
 def _words_left_out(text: str) -> list[tuple[Span, str]]:
-    """Each word by its offsets, and the text without that occurrence; punctuation marks are no words."""
-    words = (word for word in split(text, "word") if any(map(str.isalnum, word.text)))
-    return [(word, without(text, word.start, word.end)) for word in words]
+    """Each word by its offsets, and the text without that occurrence."""
+    return [(word, without(text, word.start, word.end)) for word in words_of(text)]
 
 
 def _without_words(
     query: str, documents: dict[str, str], number: int, engine: EmbeddingEngine
 ) -> Iterator[RetrieverAttribution]:
     """Weights 1 - minmax(cosine) of the query's words beside each document, and of its words beside the query."""
-    texts = list(dict.fromkeys(texts_left_out(query, list(documents.values()))))
+    wholes = dict.fromkeys((query, *documents.values()))
+    texts = list(
+        dict.fromkeys(text for whole in wholes for text in (whole, *(rest for _, rest in _words_left_out(whole))))
+    )
     vectors = dict(zip(texts, engine.encode(texts), strict=True))
 
     def weights(text: str, other: str) -> TokenWeights:
@@ -161,7 +163,7 @@ def _without_words(
             query_number=number,
             query=weights(query, text),
             document=weights(text, query),
-            evaluations=len(texts_left_out(query, [text])),
+            evaluations=2 + len(words_of(query)) + len(words_of(text)),
             rule=LEAVE_ONE_OUT,
             engine=engine.kind,
             model=engine.name,

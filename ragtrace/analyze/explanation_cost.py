@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from ragtrace.analyze._retriever import retrieved_documents, texts_left_out
+from ragtrace.analyze._retriever import retrieved_documents, words_of
 from ragtrace.analyze.attribution import DOCUMENTS, Part
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained, query_number, retrieval_queries
 from ragtrace.attribution.game import MAX_PLAYERS
@@ -65,9 +65,8 @@ def explanation_cost(
     answers = prompts = characters = 0
     if (closed or scored) and {"generator", "query", "utility"} & set(parts):
         answers, prompts, characters = _of_answer(record, closed, parts, sentences, budget)
-    texts = _embedded(record, documents) if embedded and "retriever" in parts else []
-    characters += sum(map(len, texts))
-    return ExplanationCost(answers, prompts, len(texts), ceil(characters / _CHARACTERS))
+    vectors, read = _embedded(record, documents) if embedded and "retriever" in parts else (0, 0)
+    return ExplanationCost(answers, prompts, vectors, ceil((characters + read) / _CHARACTERS))
 
 
 def _of_answer(
@@ -92,12 +91,15 @@ def _of_answer(
     return 0, prompts, prompts * (full + len(found.answer))
 
 
-def _embedded(record: RequestRecord, documents: int) -> list[str]:
-    """The distinct texts whose vectors are asked for."""
+def _embedded(record: RequestRecord, documents: int) -> tuple[int, int]:
+    """The distinct texts whose vectors are asked for, and their characters; none of them is made."""
     queries = retrieval_queries(record)
     chunks = record.packing.chunks if record.packing is not None else ()
     kept = retrieved_documents(record, tuple(dict.fromkeys(chunk.chunk_id for chunk in chunks)))[:documents]
-    asked = dict.fromkeys(
-        text for chunk_id, found in kept for text in texts_left_out(queries[query_number(record, chunk_id)], [found])
-    )
-    return [text for text in asked if text.strip()]
+    asked = [queries[query_number(record, chunk_id)] for chunk_id, _ in kept]
+    vectors = characters = 0
+    for text in dict.fromkeys([*asked, *(text for _, text in kept)]):
+        words = [word.text for word in words_of(text)]
+        vectors += 1 + len(words)
+        characters += len(text) * (1 + len(words)) - sum(map(len, words))
+    return vectors, characters

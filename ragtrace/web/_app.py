@@ -430,7 +430,9 @@ class _Pages:
         if state.step == "none":
             return RedirectResponse(f"/requests/{path_part(request_id)}#explained", 303)
         form_token = self._sessions.form_token(asked.cookie)
-        return self._shown("progress.html", viewer, request_id=request_id, state=state, form_token=form_token)
+        return self._shown(
+            "progress.html", viewer, request_id=request_id, state=state, form_token=form_token, asking_cost=""
+        )
 
     def label(self, asked: _Asked) -> Response:
         """Keep what somebody says of a request."""

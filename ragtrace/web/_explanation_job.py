@@ -14,6 +14,7 @@ from ragtrace.types import RequestRecord
 __all__ = ["ExplanationState", "ask_for_explanation", "asking_cost", "explanation_state"]
 
 Step: TypeAlias = Literal["none", "waits", "runs", "failed"]
+_LONG: Final = 300_000  # characters of all texts
 _LATE: Final = 30  # seconds, after which a job that waits may wait for a worker that is not there
 
 
@@ -38,7 +39,14 @@ def ask_for_explanation(store: Store, request_id: str) -> None:
 
 
 def asking_cost(record: RequestRecord) -> str:
-    """What an explanation asks of a worker's models where they are behind servers; which models it has is not known."""
+    """What an explanation asks of a worker's models where they are behind servers; which models it has is not known.
+
+    Empty where nothing would be asked, and of texts so long that counting them would hold up the page.
+    """
+    texts = [chunk.text for chunk in record.packing.chunks] if record.packing is not None else []
+    texts += [record.query.original, *(each.text for each in record.candidates)]
+    if sum(len(text or "") for text in texts) > _LONG:
+        return ""
     scored = explanation_cost(record, scored=True, embedded=True)
     closed = explanation_cost(record, closed=True, sentences=True)
     if not (scored.prompts or scored.vectors):

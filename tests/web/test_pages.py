@@ -705,7 +705,11 @@ def test_an_explanation_is_asked_for_and_its_progress_shown(store: Store, monkey
     me = client(store)
     page = f"/explanations/{HOSTILE}"
     assert me.get(page).headers["location"] == f"/requests/{quote(HOSTILE, safe='')}#explained"
-    form = {"form_token": _form_token(me.get(f"/requests/{HOSTILE}").text)}
+    asked = me.get(f"/requests/{HOSTILE}").text
+    cost = r"Where its models are behind servers: at most [\d,]+ scored prompts and [\d,]+ vectors, about"
+    assert not re.search(cost, asked)  # endless texts are not counted
+    assert re.search(cost, me.get(f"/requests/{ALTERED}").text)
+    form = {"form_token": _form_token(asked)}
     for _ in range(2):
         assert me.post(page, data=form).headers["location"] == f"/explanations/{quote(HOSTILE, safe='')}"
     assert [one.state for one in store.jobs(kind="attribution", request_id=HOSTILE)] == ["pending"]
