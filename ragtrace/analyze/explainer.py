@@ -279,6 +279,7 @@ class Explainer:
                 embedded=embedded,
                 parts=parts,
                 sentences=self.sentences,
+                similarity=self.similarity,
                 budget=self.budget,
                 documents=self.documents,
             )

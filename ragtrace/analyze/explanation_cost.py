@@ -53,20 +53,22 @@ def explanation_cost(
     embedded: bool = False,
     parts: Collection[Part] = ("generator", "retriever"),
     sentences: bool = False,
+    similarity: str = "",
     budget: int | None = None,
     documents: int = DOCUMENTS,
 ) -> ExplanationCost:
     """Count what `explain_record` would ask for, reading nothing but the record.
 
     closed: a generator gives answers alone. scored: it is behind a server that gives log-probabilities. embedded: the
-    retriever is behind a server. budget, sentences, documents: as for `explain_record`. What cannot be explained costs
-    nothing; estimates that end early, and prompts that are alike, cost less.
+    retriever is behind a server. budget, sentences, similarity, documents: as for `explain_record`. What cannot be
+    explained costs nothing; estimates that end early, and prompts that are alike, cost less.
     """
     answers = prompts = characters = 0
     if (closed or scored) and {"generator", "query", "utility"} & set(parts):
         answers, prompts, characters = _of_answer(record, closed, parts, sentences, budget)
+    compared = answers + 2 * (1 + sentences) if embedded and similarity == "cosine" and answers else 0
     vectors, read = _embedded(record, documents) if embedded and "retriever" in parts else (0, 0)
-    return ExplanationCost(answers, prompts, vectors, ceil((characters + read) / _CHARACTERS))
+    return ExplanationCost(answers, prompts, vectors + compared, ceil((characters + read) / _CHARACTERS))
 
 
 def _of_answer(

@@ -372,6 +372,7 @@ def _announce(
         embedded=embedded,
         parts=parts,
         sentences=how["sentences"],
+        similarity=how["similarity"],
         budget=how["budget"],
     )
     console(stderr=True).print(f"this asks for at most {cost}", soft_wrap=True)

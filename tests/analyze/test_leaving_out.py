@@ -167,6 +167,14 @@ def test_the_announced_cost_is_what_is_asked(sentences: bool) -> None:
     assert str(cost).startswith(f"{cost.answers} answers and {cost.vectors} vectors, about")
 
 
+def test_the_vectors_of_answers_are_announced_too() -> None:
+    """Where the retriever's server compares them; no fewer than are asked for, and few more."""
+    closed, vectors = Closed(), Counting()
+    cost = explanation_cost(asked(), closed=True, embedded=True, sentences=True, similarity="cosine")
+    explain_record(asked(), generator=closed, retriever=vectors, sentences=True, similarity="cosine")
+    assert cost.vectors - cost.answers - 4 < len(vectors.texts) <= cost.vectors
+
+
 def test_the_cost_of_scored_prompts() -> None:
     """At most the budget of each part; nothing of what cannot be explained."""
     assert explanation_cost(asked(), scored=True).prompts == 4
