@@ -60,6 +60,8 @@ class Recipe:
 SCORES: Final = (
     Recipe("RETRIEVAL", "retrieval", ("pool_match", "pool_facets", "declined"), ("generation",),
            sound=0.25, suspected=0.07),
+    Recipe("MISSED", "retrieval", ("pool_match", "first_match", "pool_facets"), ("generation",),
+           unusual=0.0, suspected=0.2),
     Recipe("ACQUITTAL", "retrieval",
            ("pool_match", "pool_facets", "declined", "supported", "answered", "unclaimed"),
            sound=0.2),

@@ -40,7 +40,8 @@ class Signs:
 
     - asked: content words of the question. pool_match, packed_match, left_match: of its words, what the best candidate,
       the best chunk of the prompt and the best candidate outside of it (`left_chunk`, of `left_count`) hold in one
-      place.
+      place; first_match: what the candidates hold that a
+      retriever ranked first.
     - left_standing: how far the retriever's score of `left_chunk` stands out of the rest (`standings`); it judges what
       came after the retriever.
     - pool_facets, packed_facets, left_facets: the same for the facets that one chunk meets together.
@@ -71,6 +72,7 @@ class Signs:
     left_count: int = 0
     asked: int = 0
     pool_match: float | None = None
+    first_match: float | None = None
     packed_match: float | None = None
     left_match: float | None = None
     left_standing: float | None = None
@@ -188,6 +190,7 @@ def _question_signs(
     outside = [place for place, item in enumerate(candidates) if item.chunk_id not in held]
     left = _not_stood_in(sorted(outside, key=lambda at: -of_pool[:, at].mean()), candidates, prompt)
     best_left = left[0] if left else None
+    first = [place for place, item in enumerate(candidates) if item.rank == candidates[0].rank]
     found = (
         {}
         if best_left is None
@@ -200,6 +203,7 @@ def _question_signs(
         "left_count": len(outside),
         "asked": len(set(asked)),
         "pool_match": _best(of_pool) if any(item.text for item in candidates) else None,
+        "first_match": _best(of_pool[:, first]) if any(candidates[at].text for at in first) else None,
         "packed_match": _best(question_match(query, packed, rarity)) if any(c.text for c in chunks) else None,
         "left_match": _best(of_pool[:, left]) if any(candidates[at].text for at in left) else None,
     }

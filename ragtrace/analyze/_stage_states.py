@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace as replaced
 from typing import Final, TypeAlias
 
-from ragtrace.analyze._doubt_model import ACQUITTAL, GENERATION, RANKING, RETRIEVAL, Doubt, Level, Usual, usable
+from ragtrace.analyze._doubt_model import ACQUITTAL, GENERATION, MISSED, RANKING, RETRIEVAL, Doubt, Level, Usual, usable
 from ragtrace.analyze._signs import Signs
 from ragtrace.coverage import SUPPORTED
 from ragtrace.coverage.miscitation import SURE
@@ -70,7 +70,6 @@ FEW_CITED: Final = 0.5  # share below which citations are missing
 MISCITED: Final = 0.93  # sureness that a claim cites the wrong chunk, from which it is suspected; `SURE` breaks
 RIGHT: Final = 0.5  # sureness below which no citation is held to be wrong
 CLAIMS: Final = 2  # supported claims of an answer, from which the lack of any citation is no matter of style
-DOUBTED: Final = 0.0  # log odds of retrieval by question and candidates alone, from which it is in doubt
 UNEVEN: Final = 0.7  # log odds of generation, from which it is in doubt whatever is usual
 LEAD: Final = 0.1  # share of the question's words, or of its facets, that a chunk must have more to have the better
 _SHOWN: Final = 0.01  # lead that a reason names
@@ -159,7 +158,7 @@ def _is_retrieval_doubted(case: Case, found: StageFinding) -> bool:
     if found.reason in ("facet_not_found", "corpus_gap") or (case.retrieved and case.is_empty):
         return True
     signs = case.before_answer
-    return signs.pool_match is not None and RETRIEVAL.log_odds(signs) >= DOUBTED
+    return "MISSED" in usable(signs) and MISSED.level(signs, {}).is_suspected
 
 
 def _is_ranking_doubted(case: Case) -> bool:

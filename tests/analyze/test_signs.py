@@ -33,12 +33,18 @@ SCORES = (0.92, 0.61, 0.3, 0.29, 0.28, 0.27, 0.26, 0.25, 0.24, 0.23, 0.22, 0.21)
 
 
 def signs(
-    packed: Sequence[int], answer: str = "It was built by Wilma Harke [1].", template: str | None = None
+    packed: Sequence[int],
+    answer: str = "It was built by Wilma Harke [1].",
+    template: str | None = None,
+    ranks: Sequence[int] = (1, 2),
 ) -> Signs:
-    """Those of a request whose prompt holds the piers at these places of the ranking, counted from 1."""
+    """Those of a request whose prompt holds the piers at these places of the ranking, counted from 1. ranks: what the
+    retrievers gave the first two piers."""
     candidates = tuple(
-        Candidate(chunk_id=f"p{rank}", rank=rank, score=score, text=text)
-        for rank, (text, score) in enumerate(zip(PIERS, SCORES, strict=True), 1)
+        Candidate(chunk_id=f"p{place}", rank=rank, score=score, text=text)
+        for place, (rank, text, score) in enumerate(
+            zip((*ranks, *range(3, len(PIERS) + 1)), PIERS, SCORES, strict=True), 1
+        )
     )
     chunks = tuple(
         PackedChunk(chunk_id=f"p{rank}", position=place, text=PIERS[rank - 1]) for place, rank in enumerate(packed, 1)
@@ -65,6 +71,15 @@ def test_the_retriever_says_how_good_a_chunk_was_that_is_not_in_the_prompt() -> 
     kept = signs([1, 3])
     assert kept.left_chunk == "p2"
     assert 0.0 < (kept.left_standing or 0.0) < 1.0
+
+
+def test_what_retrievers_rank_first_is_matched_apart() -> None:
+    """Of several rounds the best of what one of them ranked first; a chunk further down is none of it."""
+    own = signs([1, 2])
+    assert own.first_match == own.pool_match
+    swapped = signs([1, 2], ranks=(2, 1))
+    assert (swapped.first_match or 0.0) < (swapped.pool_match or 0.0)
+    assert signs([1, 2], ranks=(1, 1)).first_match == own.pool_match
 
 
 def test_nothing_left_out_stands_nowhere() -> None:

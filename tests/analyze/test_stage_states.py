@@ -26,6 +26,7 @@ SOUND = Signs(
     asked=6,
     left_count=3,
     pool_match=0.9,
+    first_match=0.9,
     packed_match=0.9,
     left_match=0.2,
     left_chunk="c9",
@@ -64,7 +65,8 @@ INVENTED = {
     "absent": 25,
     "on_topic": 0.1,
 }
-WORDLESS = {"pool_match": 0.0, "packed_match": 0.0, "pool_facets": None, "packed_facets": None, "left_facets": None}
+WORDLESS = {"pool_match": 0.0, "first_match": 0.0, "packed_match": 0.0, "pool_facets": None, "packed_facets": None,
+            "left_facets": None}  # fmt: skip
 
 
 def judged(signs: dict[str, Any] | None = None, **given: Any) -> dict[str, StageFinding]:
@@ -314,7 +316,7 @@ def in_doubt(signs: dict[str, Any] | None = None, **given: Any) -> list[str]:
 
 @given(
     shares=st.fixed_dictionaries(
-        dict.fromkeys(("pool_match", "packed_match", "left_match", "pool_facets", "packed_facets",
+        dict.fromkeys(("pool_match", "first_match", "packed_match", "left_match", "pool_facets", "packed_facets",
                        "left_facets"), st.none() | st.floats(0, 1))
     ),
     left_count=st.integers(0, 20),
@@ -357,10 +359,19 @@ def test_what_puts_retrieval_in_doubt(signs: dict[str, Any], facts: dict[str, An
     assert "retrieval" not in in_doubt(REFUSAL)
 
 
+def test_what_a_retriever_ranks_first_puts_it_in_doubt() -> None:
+    """It says little of the question, a chunk further down says more; one whose text is not known casts no doubt."""
+    low = {"pool_match": 0.6, "first_match": 0.2}
+    assert "retrieval" in in_doubt(low)
+    assert "retrieval" not in in_doubt(low | {"first_match": 0.6})
+    assert "retrieval" not in in_doubt(low | {"first_match": None})
+
+
 def test_retrieval_is_in_doubt_though_an_answer_acquits_it() -> None:
     """The state is that of the request; the doubt is there to be counted."""
     close = {
         "pool_match": 0.3,
+        "first_match": 0.3,
         "packed_match": 0.3,
         "pool_facets": 0.5,
         "packed_facets": 0.5,
