@@ -32,7 +32,7 @@ from bench.verdicts.pipeline import Index, asked_of, bare, holds_answer, index_o
 from bench.verdicts.recording import SERVICE, record_of
 from ragtrace.analyze import ServiceView, examine
 from ragtrace.analyze.analysis import with_probe
-from ragtrace.analyze.index_probe import is_suspected, probed
+from ragtrace.analyze.probe_schedule import is_suspected, probed
 from ragtrace.coverage import Background
 from ragtrace.engines.faiss_index import FaissProbe
 from ragtrace.engines.models import load_package

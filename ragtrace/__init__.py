@@ -122,7 +122,7 @@ def configure(
     del given["tracer_provider"]
     config = load(**{**given, **held_settings()})
     if config.enabled and config.screen:
-        from ragtrace.extras import require_analyzer
+        from ragtrace.analyze_extra import require_analyzer
 
         require_analyzer()
     shutdown()

@@ -16,8 +16,8 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
 from ragtrace import privacy
-from ragtrace.bounds import LEAST_PROBABILITY, MOST_SKEW
 from ragtrace.errors import ConfigurationError
+from ragtrace.plausible_values import LEAST_PROBABILITY, MOST_SKEW
 from ragtrace.safe_text import masked
 
 __all__ = [

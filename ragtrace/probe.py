@@ -20,7 +20,7 @@ from ragtrace.coverage.relevance import Rarity, question_match
 from ragtrace.coverage.support import Evidence
 from ragtrace.coverage.text import content_words
 from ragtrace.errors import ConfigurationError, ProbeError
-from ragtrace.objects import load_object
+from ragtrace.object_loading import load_object
 from ragtrace.record.coercion import read_chunks
 from ragtrace.types import (
     Candidate,

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Protocol
 
-from ragtrace.wrappers import wrappers_of
+from ragtrace.chunk_wrappers import wrappers_of
 
 __all__ = ["GivenChunk", "escaped", "parsed", "placeholder", "rebuild"]
 

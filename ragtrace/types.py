@@ -337,7 +337,7 @@ class RequestRecord(_Struct, frozen=True, kw_only=True):
     `head_sampled` (drawn at random with `head_probability`) and `flags` are independent: the random stratum is
     `head_sampled`, whatever the flags. `cites`: whether the answer is meant to cite its sources; where it is not,
     citation is no stage of the request; None: learned from what the service's answers do. `stated`: numbers that its
-    sender gave and that cannot be, by the field in which another one stands (`ragtrace.bounds`).
+    sender gave and that cannot be, by the field in which another one stands (`ragtrace.plausible_values`).
     """
 
     request_id: str

@@ -9,7 +9,17 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ragtrace.alerts._policy import PLATFORM, AlertPolicy, Indicator
-from ragtrace.alerts._recording import BUDGET, bad_ratio, doubted, not_known, quoted, requests, risen, states, usual
+from ragtrace.alerts._recording_rules import (
+    BUDGET,
+    bad_ratio,
+    doubted,
+    not_known,
+    quoted,
+    requests,
+    risen,
+    states,
+    usual,
+)
 from ragtrace.alerts.settings import BurnRate, Duration
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry import Instrument, StageInfo

@@ -20,9 +20,9 @@ from ragtrace import resources
 from ragtrace.alerts._platform import platform_alerts
 from ragtrace.alerts._platform_scenarios import long_scenarios, platform_scenarios, slow_scenarios
 from ragtrace.alerts._policy import PLATFORM, AlertPolicy, known_registry, policy
-from ragtrace.alerts._recording import Group, quoted, recording_groups
+from ragtrace.alerts._recording_rules import Group, quoted, recording_groups
 from ragtrace.alerts._scenarios import indicator_scenarios, low_traffic_scenarios, suspicion_scenarios
-from ragtrace.alerts._stages import drift_alerts, indicator_alerts, suspicion_alerts
+from ragtrace.alerts._stage_alerts import drift_alerts, indicator_alerts, suspicion_alerts
 from ragtrace.alerts._traffic import STEP, AlertScenario, scenario_test
 from ragtrace.alerts.settings import read_settings
 from ragtrace.errors import ConfigurationError

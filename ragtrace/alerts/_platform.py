@@ -7,7 +7,7 @@ from typing import Final
 
 from ragtrace.alerts._annotations import of_instrument
 from ragtrace.alerts._policy import PLATFORM, AlertPolicy
-from ragtrace.alerts._recording import Pattern, Rule, either, increase, quoted, selector
+from ragtrace.alerts._recording_rules import Pattern, Rule, either, increase, quoted, selector
 from ragtrace.alerts.settings import Duration
 
 __all__ = ["platform_alerts"]

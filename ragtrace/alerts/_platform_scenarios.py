@@ -8,7 +8,7 @@ from typing import Final
 
 from ragtrace.alerts._annotations import ALL_SEGMENTS
 from ragtrace.alerts._policy import PLATFORM, AlertPolicy
-from ragtrace.alerts._recording import selector
+from ragtrace.alerts._recording_rules import selector
 from ragtrace.alerts._scenarios import FIRST, rarely_asked, silent
 from ragtrace.alerts._traffic import (
     JUDGE,

@@ -10,7 +10,7 @@ from math import ceil
 from typing import Final
 
 from ragtrace.alerts._policy import AlertPolicy, Indicator
-from ragtrace.alerts._recording import selector
+from ragtrace.alerts._recording_rules import selector
 from ragtrace.alerts._traffic import (
     SERVICE,
     STEP,

@@ -11,7 +11,7 @@ from math import asin, ceil, sin, sqrt
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ragtrace.alerts._policy import AlertPolicy, Indicator
-from ragtrace.alerts._recording import selector
+from ragtrace.alerts._recording_rules import selector
 from ragtrace.alerts.settings import BurnRate, Duration, RiseThreshold
 from ragtrace.wilson import wilson
 

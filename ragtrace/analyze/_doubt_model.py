@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from ragtrace.analyze._signs import Signs
+from ragtrace.analyze._stage_signs import Signs
 
 __all__ = [
     "ACQUITTAL",

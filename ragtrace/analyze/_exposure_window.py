@@ -22,8 +22,8 @@ from ragtrace.analyze._exposures import (
     useful_documents,
     valued_documents,
 )
-from ragtrace.bounds import sampling_weight
 from ragtrace.exposure import log_probability, propensity_weight
+from ragtrace.plausible_values import sampling_weight
 from ragtrace.store import ATTRIBUTION, Store
 from ragtrace.types import Analysis, RequestRecord
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace as replaced
 from typing import Final, TypeAlias
 
 from ragtrace.analyze._doubt_model import ACQUITTAL, GENERATION, MISSED, RANKING, RETRIEVAL, Doubt, Level, Usual, usable
-from ragtrace.analyze._signs import Signs
+from ragtrace.analyze._stage_signs import Signs
 from ragtrace.coverage import SUPPORTED
 from ragtrace.coverage.miscitation import SURE
 from ragtrace.coverage.verifier import ENTAILMENT

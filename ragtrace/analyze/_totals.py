@@ -18,9 +18,9 @@ from ragtrace.analyze._exposures import (
     valued_documents,
 )
 from ragtrace.analyze.diagnosis import answered_right, stages_in_scope
-from ragtrace.bounds import sampling_weight
 from ragtrace.coverage import claim_supports
 from ragtrace.coverage.values import date_ranges
+from ragtrace.plausible_values import sampling_weight
 from ragtrace.registry import instruments
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.registry.types import Instrument

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ragtrace import coverage
 from ragtrace.analyze._doubt_model import Usual
-from ragtrace.analyze._signs import evidence_odds, signs_of, with_facets
+from ragtrace.analyze._stage_signs import evidence_odds, signs_of, with_facets
 from ragtrace.analyze._stage_states import Case, judge_stages
 from ragtrace.analyze.diagnosis import RETURNED_BEFORE, VersionStart, diagnose
 from ragtrace.analyze.scores import ScoreInput, candidate_recall, evidence_recall, scores_of

@@ -31,10 +31,10 @@ from ragtrace.attribution import (
 )
 from ragtrace.attribution.game import MAX_PLAYERS, Coalitions, Values, all_coalitions
 from ragtrace.attribution.integrated_gradients import gradient, gradient_times_input
-from ragtrace.bounds import sampling_weight
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import ConfigurationError
+from ragtrace.plausible_values import sampling_weight
 from ragtrace.types import RequestRecord
 
 __all__ = ["METHODS", "Faithfulness", "MethodFaithfulness", "Removed", "faithfulness"]

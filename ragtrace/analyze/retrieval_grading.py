@@ -19,7 +19,6 @@ from zlib import crc32
 
 from ragtrace.analyze.analysis import HOST, question_type_of
 from ragtrace.analyze.diagnosis import answered_right
-from ragtrace.bounds import sampling_weight
 from ragtrace.coverage.text import sentences
 from ragtrace.coverage.verifier import RelevanceJudge
 from ragtrace.errors import ConfigurationError
@@ -40,6 +39,7 @@ from ragtrace.grading import (
     refine,
     strips,
 )
+from ragtrace.plausible_values import sampling_weight
 from ragtrace.store import GradeLine, Sampled, Store, outcome_of
 from ragtrace.types import Grading, RequestRecord
 from ragtrace.wilson import TWO_SIDED_95, share_and_size, wilson

@@ -24,7 +24,7 @@ from ragtrace.analyze._verification import AnswerVerifier, ModelJudgments, Model
 from ragtrace.analyze.analysis import QuestionTypes, examine, flags_of
 from ragtrace.analyze.diagnosis import first_broken
 from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, Depths, Explainer, holding
-from ragtrace.analyze.index_probe import FAULTS, IndexProber, ProbeBudget
+from ragtrace.analyze.probe_schedule import FAULTS, IndexProber, ProbeBudget
 from ragtrace.analyze.services import Services, is_replayed
 from ragtrace.config import SETTINGS
 from ragtrace.coverage import ReadEntities

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.main import get_command
 
+from ragtrace.analyze_extra import missing_extra
 from ragtrace.cli import (
     align,
     analyze,
@@ -43,7 +44,6 @@ from ragtrace.cli import (
 from ragtrace.cli.doctor import version
 from ragtrace.config import variable
 from ragtrace.errors import RagtraceError
-from ragtrace.extras import missing_extra
 from ragtrace.safe_text import harmless
 
 __all__ = ["FAULT", "app", "main"]

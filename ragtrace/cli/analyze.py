@@ -107,7 +107,7 @@ def analyze(
     """Score the recorded requests that wait in the queue. Killed at any moment, it can be run again."""
     from ragtrace.analyze.executors import Work, executor_of
     from ragtrace.analyze.explainer import Depths
-    from ragtrace.analyze.index_probe import ProbeBudget
+    from ragtrace.analyze.probe_schedule import ProbeBudget
     from ragtrace.analyze.worker import LEASE_SECONDS, WorkerSettings
     from ragtrace.attribution import Method
     from ragtrace.cli.terminal import existing

@@ -225,7 +225,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 
 def _function(name: str, what: str) -> Any:
-    from ragtrace.objects import load_object
+    from ragtrace.object_loading import load_object
 
     allowed = "module:function, as in app.rag:answer_from"
     found = load_object(name, what, allowed)

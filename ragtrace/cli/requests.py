@@ -284,7 +284,7 @@ def _of_request(
 ) -> None:
     from ragtrace.analyze import examine, judge_id
     from ragtrace.analyze.analysis import with_probe
-    from ragtrace.analyze.index_probe import probed
+    from ragtrace.analyze.probe_schedule import probed
     from ragtrace.analyze.services import Services
     from ragtrace.cli.terminal import existing, find_record
     from ragtrace.export.findings import verdict_words

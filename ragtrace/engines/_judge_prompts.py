@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ragtrace.engines.labels import Role
+from ragtrace.engines.classifier_outputs import Role
 
 __all__ = ["PROMPTS", "JudgePrompt"]
 

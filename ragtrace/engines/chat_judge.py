@@ -21,9 +21,9 @@ from ragtrace.engines._judge_prompts import PROMPTS, JudgePrompt
 from ragtrace.engines._model_server import Client, RequestLimits
 from ragtrace.engines._pair_cache import CACHE_BYTES, PairCache, pair_key
 from ragtrace.engines.calibration import Calibration
+from ragtrace.engines.classifier_outputs import ROLES, Role
 from ragtrace.engines.http import at_once
 from ragtrace.engines.judge_budget import Budget, Reservation
-from ragtrace.engines.labels import ROLES, Role
 from ragtrace.engines.tokens import readable
 from ragtrace.errors import ConfigurationError, ModelError, NotJudged, ServerError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, get_args, overload
 
 from ragtrace.config import variable
-from ragtrace.engines.labels import ROLES, Role
+from ragtrace.engines.classifier_outputs import ROLES, Role
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import ConfigurationError
 

@@ -13,7 +13,7 @@ from ragtrace.coverage.verifier import gather
 from ragtrace.engines._pair_cache import CACHE_BYTES, PairCache, pair_key
 from ragtrace.engines._pair_encoding import encode_pairs, located, windows, without_special_tokens
 from ragtrace.engines.calibration import FILE, Calibration
-from ragtrace.engines.labels import Outputs, Role, read_form, read_outputs
+from ragtrace.engines.classifier_outputs import Outputs, Role, read_form, read_outputs
 from ragtrace.engines.models import (
     OutOfMemoryError,
     Precision,

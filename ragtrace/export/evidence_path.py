@@ -12,10 +12,10 @@ from rich.text import Text
 
 from ragtrace.analyze.diagnosis import not_known_before
 from ragtrace.analyze.services import remedy
-from ragtrace.bounds import sentences
 from ragtrace.coverage import united
 from ragtrace.export.findings import claim_summary, is_outdated, verdict_words
 from ragtrace.export.request_view import ChunkView, Fault, RequestView, Words, request_view, stage_times
+from ragtrace.plausible_values import sentences
 from ragtrace.registry.instruments import ANSWER_RELEVANCE, STAGES
 from ragtrace.registry.wording import FIXES, STATES, cause_words, probe_lines, reason_words
 from ragtrace.store import RequestLabel

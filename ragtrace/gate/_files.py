@@ -17,7 +17,7 @@ from ragtrace.registry.instruments import ANSWER_COVERAGE
 from ragtrace.store import MeasuredRequest, Store
 from ragtrace.store.populations import is_of_versions, traits_of
 from ragtrace.store.rows import UNANSWERED, unanswered, verifier_of
-from ragtrace.store.services import is_enough
+from ragtrace.store.service_traits import is_enough
 from ragtrace.types import Analysis, Gold, RequestRecord, decode_record
 
 if TYPE_CHECKING:

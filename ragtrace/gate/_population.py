@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.bounds import is_weighable, sampling_weight
 from ragtrace.errors import InputError
 from ragtrace.gate import _files as files
 from ragtrace.gate._refusals import FALSE, REFUSALS, RIGHT, UNTOLD, refusals, with_pairs
 from ragtrace.gate._sameness import MOST, Trace, trace_of, unchanged
 from ragtrace.gate.selection import Selection, refuse_two_rollouts
 from ragtrace.gate.types import NOWHERE, STATES, Comparison, Direction, Kind, Population
+from ragtrace.plausible_values import is_weighable, sampling_weight
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.types import Instrument
 from ragtrace.store import Judge, MeasuredRequest, Store, Wanted, check

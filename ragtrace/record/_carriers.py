@@ -21,7 +21,7 @@ from opentelemetry.context import Context, attach, detach, get_current, set_valu
 from opentelemetry.trace import Tracer, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from ragtrace.bounds import LEAST_PROBABILITY, is_weighable
+from ragtrace.plausible_values import LEAST_PROBABILITY, is_weighable
 from ragtrace.record._handles import Request, current_request
 from ragtrace.record._recorder import Recorder, active
 from ragtrace.record._recording import Opened, is_failure, within

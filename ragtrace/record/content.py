@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ragtrace.bounds import settle, settle_moment
 from ragtrace.config import Config
+from ragtrace.plausible_values import settle, settle_moment
 from ragtrace.privacy import CaptureMode
 from ragtrace.prompts import escaped
 from ragtrace.record.coercion.templates import cut_out, make_template, templated
@@ -49,7 +49,7 @@ _OWN: Final = "ragtrace.replay."  # begins the names of attributes that a replay
 
 class ContentPolicy:
     """What of an item may be written: by field nothing, a hash, the redacted text, or the text. Times that cannot be
-    are settled (`ragtrace.bounds`).
+    are settled (`ragtrace.plausible_values`).
 
     Ids, ranks, scores, labels, versions and counts always may; of labels what commands a terminal, and the login of a
     source that is a URL, goes. `report` counts, as `(where, kind)`, each text that is

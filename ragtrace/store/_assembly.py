@@ -12,7 +12,13 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, RecordError
-from ragtrace.store import _feedback as feedback, _records as records, _requests as requests, _spans as spans, services
+from ragtrace.store import (
+    _feedback as feedback,
+    _records as records,
+    _requests as requests,
+    _spans as spans,
+    service_traits,
+)
 from ragtrace.store._content import read_record
 from ragtrace.store.database import Database, clean, look_up
 from ragtrace.store.rows import Assembled, SpanPart, TraceJudgment
@@ -76,7 +82,7 @@ def write(database: Database, made: Sequence[Assembled]) -> None:
         spans.rewrite_parts(
             connection, [part for part in smaller if part.trace in whole and stored.issuperset(part.texts)]
         )
-        services.note(connection, _named(made, gone))
+        service_traits.note(connection, _named(made, gone))
 
 
 def _traces(record: RequestRecord) -> set[tuple[str, str]]:

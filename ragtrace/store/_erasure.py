@@ -26,11 +26,11 @@ from ragtrace.store import (
     _spans as spans,
     label_budget,
     retention,
-    services,
+    service_traits,
     totals,
 )
 from ragtrace.store._feedback import COUNTED
-from ragtrace.store._leases import UpkeepLease
+from ragtrace.store._named_leases import UpkeepLease
 from ragtrace.store._requests import BEGAN_AT
 from ragtrace.store.database import Database, chunks, clean, pages
 from ragtrace.store.tables import (
@@ -185,9 +185,9 @@ def find(database: Database, subject: Subject) -> Erased:
         unassembled = _unassembled(connection, subject)
         rows[trace.name] += len(_stored(connection, unassembled))
         named = _named(connection, subject)
-        own = [] if subject.tenant is None else services.alone(connection, subject.tenant, named)
+        own = [] if subject.tenant is None else service_traits.alone(connection, subject.tenant, named)
         if subject.tenant is not None and subject.session is None:
-            rows.update(services.count(connection, subject.tenant, own))
+            rows.update(service_traits.count(connection, subject.tenant, own))
     for page in _pages(database, subject):
         with database.read() as connection:
             rows.update(retention.count_all(connection, [row.request_id for row in page]))
@@ -269,7 +269,7 @@ def _erase(connection: sa.Connection, page: Sequence[sa.Row[Any]], rows: Counter
     garbage.condemn(connection, ids)
     keys = _own_traces(connection, page)
     _remember(connection, page)
-    rows[background.name] += services.forget_traffic(connection, ids)
+    rows[background.name] += service_traits.forget_traffic(connection, ids)
     rows[counted.name] += _uncount(connection, ids)
     rows.update(retention.delete_all(connection, ids))
     _blank_words(connection, ids)
@@ -321,7 +321,7 @@ def _named(connection: sa.Connection, subject: Subject) -> list[str]:
     """The services that a tenant named; those of a session or of a request are the tenant's still."""
     if subject.tenant is None or subject.session is not None:
         return []
-    return services.named(connection, subject.tenant)
+    return service_traits.named(connection, subject.tenant)
 
 
 def _without(named: Sequence[str], own: Sequence[str]) -> tuple[str, ...]:
@@ -333,9 +333,9 @@ def _erase_services(connection: sa.Connection, subject: Subject, named: Sequence
     meanwhile is left for the next erasure."""
     if subject.tenant is None or subject.session is not None:
         return []
-    own = services.alone(connection, subject.tenant, named, unused=True)
-    rows.update(services.delete(connection, subject.tenant, own))
-    rows[tenant_service.name] += services.forget(connection, subject.tenant, own)
+    own = service_traits.alone(connection, subject.tenant, named, unused=True)
+    rows.update(service_traits.delete(connection, subject.tenant, own))
+    rows[tenant_service.name] += service_traits.forget(connection, subject.tenant, own)
     audit.forget_services(connection, clean(subject.tenant), _without(named, own))
     return own
 

@@ -34,7 +34,7 @@ import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore
 from ragtrace.store._content import GRANULARITY, Removed, read_slots, remove_texts
-from ragtrace.store._leases import UpkeepLease
+from ragtrace.store._named_leases import UpkeepLease
 from ragtrace.store.database import Database, chunks, pages
 from ragtrace.store.tables import addendum, content, request, span_part
 

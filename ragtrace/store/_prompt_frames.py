@@ -14,9 +14,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
+from ragtrace.chunk_wrappers import wrappers_of
 from ragtrace.prompts import escaped, parsed
 from ragtrace.types import Item, RequestRecord, RetrieveRun, replace
-from ragtrace.wrappers import wrappers_of
 
 __all__ = ["COMPONENT", "PromptFrames", "frame_hash"]
 

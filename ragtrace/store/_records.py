@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from ragtrace.bounds import MOST_SKEW, sentences, settle
 from ragtrace.errors import CorruptStore, RecordError
+from ragtrace.plausible_values import MOST_SKEW, sentences, settle
 from ragtrace.registry.instruments import REQUESTS
 from ragtrace.store import (
     _feedback as feedback,

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from ragtrace.bounds import stated_start
+from ragtrace.plausible_values import stated_start
 from ragtrace.store.database import bigint, chunks, clean, insert, look_up
 from ragtrace.store.rows import COVERAGE, RequestRow, Sampled
 from ragtrace.store.tables import STAGE_NAMES, diagnosis, erased, request, score

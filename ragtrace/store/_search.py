@@ -27,7 +27,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from ragtrace.errors import StoreError
 from ragtrace.store._content import compress, decompress
-from ragtrace.store._leases import pause
+from ragtrace.store._named_leases import pause
 from ragtrace.store.database import Database, bigint, chunks, clean, insert
 from ragtrace.store.rows import Listing, Position
 from ragtrace.store.tables import request, search_entry

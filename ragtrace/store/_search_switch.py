@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, RecordError
 from ragtrace.store import _records as records, _search as search
-from ragtrace.store._leases import UpkeepLease, pause
+from ragtrace.store._named_leases import UpkeepLease, pause
 from ragtrace.store.database import Database
 from ragtrace.store.rows import SearchState
 from ragtrace.store.tables import request, search_entry

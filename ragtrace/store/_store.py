@@ -23,8 +23,8 @@ from ragtrace.store import (
     _inspection as inspection,
     _job_queue as job_queue,
     _labels as labels,
-    _leases as leases,
     _listing as listing,
+    _named_leases as leases,
     _records as records,
     _releases as releases,
     _requests as requests,
@@ -38,7 +38,7 @@ from ragtrace.store import (
     label_budget,
     populations,
     retention,
-    services as service_views,
+    service_traits as service_views,
     totals,
 )
 from ragtrace.store._compaction import Space

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 import sqlalchemy as sa
 
 from ragtrace.store import _search as search, _spans as spans, totals
-from ragtrace.store._leases import UpkeepLease, pause
+from ragtrace.store._named_leases import UpkeepLease, pause
 from ragtrace.store.database import Database, chunks, pages
 from ragtrace.store.tables import (
     addendum,

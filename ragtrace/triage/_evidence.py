@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from ragtrace.analyze.diagnosis import stages_in_scope
 from ragtrace.analyze.services import remedy
-from ragtrace.bounds import sampling_weight
+from ragtrace.plausible_values import sampling_weight
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.types import Objective
 from ragtrace.registry.wording import cause_words, reason_words

@@ -25,9 +25,9 @@ from ragtrace.analyze.service_calibration import (
     judge_as_worker,
 )
 from ragtrace.analyze.worker import WorkerSettings
-from ragtrace.bounds import is_weighable
 from ragtrace.errors import ConfigurationError
 from ragtrace.multiplicity import holm
+from ragtrace.plausible_values import is_weighable
 from ragtrace.store import MeasuredRequest, ServiceCalibration, Store, Wanted
 from ragtrace.times import shown_time
 from ragtrace.triage._checks import chance_of_rise, check, doubts, is_surely_over, rise_text, segments_of

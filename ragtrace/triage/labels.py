@@ -22,7 +22,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from ragtrace.bounds import is_weighable
 from ragtrace.errors import ConfigurationError
 from ragtrace.label_statistics import (
     FEWEST_LABELS,
@@ -33,6 +32,7 @@ from ragtrace.label_statistics import (
     inclusion_probabilities,
     krippendorff_alpha,
 )
+from ragtrace.plausible_values import is_weighable
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import CorrectedRate, Drawing, Drawn, MeasuredRequest, RequestLabel, Store, Wanted
 from ragtrace.triage._evidence import Window

@@ -18,7 +18,7 @@ from ragtrace.analyze._doubt_model import (
     Lines,
     place_odds,
 )
-from ragtrace.analyze._signs import Signs
+from ragtrace.analyze._stage_signs import Signs
 from ragtrace.analyze._stage_states import REASONS, Case, judge_stages
 from ragtrace.types import Citation, Claim, Facet, FacetMatch, IndexProbe, LostChunk, ProbedChunk, StageFinding
 

@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 
 from ragtrace.analyze import examine, worker
-from ragtrace.analyze._signs import evidence_odds
+from ragtrace.analyze._stage_signs import evidence_odds
 from ragtrace.analyze._verification import judge_batch, judge_relevance, verified_by
 from ragtrace.analyze.worker import WorkerSettings
 from ragtrace.coverage import JudgedAnswer, united

@@ -21,8 +21,8 @@ from ragtrace.coverage.answer import score_answer
 from ragtrace.engines._judge_prompts import PROMPTS
 from ragtrace.engines.calibration import Calibration
 from ragtrace.engines.chat_judge import ChatJudge, JudgeUsage
+from ragtrace.engines.classifier_outputs import ROLES, Role
 from ragtrace.engines.judge_budget import Budget
-from ragtrace.engines.labels import ROLES, Role
 from ragtrace.engines.model_names import as_calibrations, load_judges
 from ragtrace.engines.pair_calibration import calibrate_judge, read_pairs
 from ragtrace.errors import ConfigurationError, ModelError, NotJudged, ServerError

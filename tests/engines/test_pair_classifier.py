@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ragtrace.engines.calibration import Calibration
-from ragtrace.engines.labels import Role
+from ragtrace.engines.classifier_outputs import Role
 from ragtrace.engines.pair_classifier import RelevanceClassifier
 from ragtrace.engines.verifier import EntailmentVerifier
 from ragtrace.errors import ConfigurationError, ModelError

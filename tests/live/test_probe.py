@@ -18,11 +18,11 @@ import pytest
 
 from ragtrace.analyze import examine
 from ragtrace.analyze.analysis import ServiceView
-from ragtrace.analyze.index_probe import IndexProber, ProbeBudget
+from ragtrace.analyze.probe_schedule import IndexProber, ProbeBudget
 from ragtrace.engines.faiss_index import FaissProbe
 from ragtrace.store import Store
 from ragtrace.types import Gold
-from tests.analyze.test_index_probe import DEPTH, WRONG, flat, ivf, request_of
+from tests.analyze.test_probe_schedule import DEPTH, WRONG, flat, ivf, request_of
 from tests.club import CHUNKS, QUESTIONS, vector
 from tests.live.alerting.replaying import Course, Recorded, Recording, Replay
 from tests.live.alerting.servers import Alertmanager, Notification, Webhook

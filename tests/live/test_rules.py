@@ -16,7 +16,7 @@ import yaml
 
 from ragtrace.alerts import check, render, run_tests, write
 from ragtrace.alerts._policy import known_registry, policy
-from ragtrace.alerts._recording import selector
+from ragtrace.alerts._recording_rules import selector
 from ragtrace.alerts._traffic import JUDGE, SERVICE, Phase, judged, requests
 from ragtrace.alerts.settings import read_settings
 from ragtrace.wilson import wilson

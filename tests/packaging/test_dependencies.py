@@ -10,18 +10,18 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-from ragtrace.extras import PACKAGES
+from ragtrace.analyze_extra import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 OF_THE_HOST = (
     "ragtrace/__init__.py",
     "ragtrace/__main__.py",
-    "ragtrace/bounds.py",
+    "ragtrace/plausible_values.py",
     "ragtrace/collect/",
     "ragtrace/config.py",
     "ragtrace/explanations.py",
-    "ragtrace/extras.py",
-    "ragtrace/objects.py",
+    "ragtrace/analyze_extra.py",
+    "ragtrace/object_loading.py",
     "ragtrace/privacy.py",
     "ragtrace/prompts.py",
     "ragtrace/record/",
@@ -32,7 +32,7 @@ OF_THE_HOST = (
     "ragtrace/store/",
     "ragtrace/times.py",
     "ragtrace/types.py",
-    "ragtrace/wrappers.py",
+    "ragtrace/chunk_wrappers.py",
 )
 OUTSIDE = (  # of an extra of its own
     "ragtrace/coverage/facets/_places.py",

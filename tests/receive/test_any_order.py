@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from hypothesis import given, settings, strategies as st
 
 from ragtrace import config
-from ragtrace.bounds import EARLIEST
+from ragtrace.plausible_values import EARLIEST
 from ragtrace.receive._assembly import Assembler
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store

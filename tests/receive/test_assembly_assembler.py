@@ -9,8 +9,8 @@ from threading import Event
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragtrace.bounds import EARLIEST
 from ragtrace.errors import CorruptStore, StoreError
+from ragtrace.plausible_values import EARLIEST
 from ragtrace.receive import _assembly as assembly
 from ragtrace.receive._assembly import Assembler, record_of
 from ragtrace.receive._otlp import split

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ragtrace.bounds import EARLIEST
 from ragtrace.config import load
+from ragtrace.plausible_values import EARLIEST
 from ragtrace.prompts import rebuild
 from ragtrace.record import ContentPolicy, scrub
 from ragtrace.types import (

@@ -16,7 +16,7 @@ from ragtrace.errors import CorruptStore, StoreError
 from ragtrace.store import Store, Swept, _garbage as garbage, _records as records
 from ragtrace.store._content import GRANULARITY, Removed, Texts, remove_texts
 from ragtrace.store._garbage import MARGIN, Bloom
-from ragtrace.store._leases import UpkeepLease
+from ragtrace.store._named_leases import UpkeepLease
 from ragtrace.store.tables import content, lease, request
 from ragtrace.types import Addendum, GenerateRun, Generation, RequestRecord, content_hash
 

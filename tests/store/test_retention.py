@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.store import Finished, Kept, SpanPart, Store
-from ragtrace.store._leases import UpkeepLease
+from ragtrace.store._named_leases import UpkeepLease
 from ragtrace.store.tables import diagnosis, job, request
 from ragtrace.types import Addendum, Feedback, RequestRecord, SourceReport
 

@@ -197,7 +197,7 @@ def test_filling_leaves_time_to_writers(store: Store, monkeypatch: pytest.Monkey
     """After each page as much as the page took: SQLite's lock is free in between alone."""
     store.write([asked(number, "harbor") for number in range(201)])
     slept: list[float] = []
-    monkeypatch.setattr("ragtrace.store._leases.time.sleep", slept.append)
+    monkeypatch.setattr("ragtrace.store._named_leases.time.sleep", slept.append)
     assert store.search_on().indexed == 201
     assert len(slept) >= 3
     assert min(slept) >= 0.01

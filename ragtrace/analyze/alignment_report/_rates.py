@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from ragtrace.alignment import warg_chance, warg_floor
 from ragtrace.analyze.alignment import PERSISTENCES
-from ragtrace.bounds import sampling_weight
 from ragtrace.explanations import Alignment, Explanation
+from ragtrace.plausible_values import sampling_weight
 from ragtrace.store import ATTRIBUTION, Store
 from ragtrace.types import RequestRecord
 

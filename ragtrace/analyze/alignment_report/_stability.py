@@ -19,9 +19,9 @@ from ragtrace.analyze.attribution import seed_of
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
 from ragtrace.attribution import CoalitionLog, shapley_values
 from ragtrace.attribution.game import Coalitions, Values
-from ragtrace.bounds import sampling_weight
 from ragtrace.engines.precision import CheckedScoring
 from ragtrace.explanations import RESOLUTION
+from ragtrace.plausible_values import sampling_weight
 from ragtrace.types import RequestRecord
 
 __all__ = ["METHODS", "Settling", "StabilityCurve", "StabilityPoint", "curves", "settling_of"]

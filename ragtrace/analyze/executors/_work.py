@@ -14,13 +14,13 @@ from ragtrace.analyze import worker
 from ragtrace.analyze._exposures import counted_key
 from ragtrace.analyze.explainer import Depths
 from ragtrace.analyze.worker import OnResult, WorkerSettings, WorkSummary
+from ragtrace.engines.classifier_outputs import Role
 from ragtrace.engines.judge_budget import Budget
-from ragtrace.engines.labels import Role
 from ragtrace.engines.model_names import load_judges
 from ragtrace.engines.models import gpu_count, torch_threads
 from ragtrace.engines.token_counts import counting
 from ragtrace.errors import ConfigurationError, RagtraceError, WorkerError
-from ragtrace.objects import load_object
+from ragtrace.object_loading import load_object
 from ragtrace.probe import load_probe
 from ragtrace.store import Store
 

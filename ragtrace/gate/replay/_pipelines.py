@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Self, TypeVar
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.objects import load_object
+from ragtrace.object_loading import load_object
 
 __all__ = ["Caller", "EventLoop", "load_pipeline"]
 

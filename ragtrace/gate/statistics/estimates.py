@@ -20,7 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.gate.statistics._shares import (
+from ragtrace.gate.statistics._share_tests import (
     IndependentShares,
     PairTable,
     fisher_distribution,

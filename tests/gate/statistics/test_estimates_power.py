@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ragtrace.gate.statistics._shares import mcnemar_mid_p
+from ragtrace.gate.statistics._share_tests import mcnemar_mid_p
 from ragtrace.gate.statistics.estimates import Spread, detectable, needed, power
 
 SPREADS = st.builds(

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import ragtrace
-from ragtrace.bounds import settle
+from ragtrace.plausible_values import settle
 from ragtrace.receive._assembly import assemble
 from ragtrace.receive._otlp import read_protobuf
 from ragtrace.receive._spans import ReceivedSpan

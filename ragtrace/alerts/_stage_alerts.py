@@ -11,7 +11,7 @@ from typing import Final
 
 from ragtrace.alerts._annotations import ALL_SEGMENTS, labeled_owner, of_burn, of_instrument, of_suspicion
 from ragtrace.alerts._policy import AlertPolicy, Indicator
-from ragtrace.alerts._recording import (
+from ragtrace.alerts._recording_rules import (
     PAGE_BURNING,
     TICKET_BURNING,
     Pattern,

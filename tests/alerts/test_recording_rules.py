@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragtrace.alerts._recording import Pattern, selector
+from ragtrace.alerts._recording_rules import Pattern, selector
 
 
 def test_only_a_pattern_is_a_regular_expression() -> None:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from ragtrace.store import Assembled, Citing, ServiceTraffic, SpanPart, Store, Subject
 from ragtrace.store.database import insert
-from ragtrace.store.services import REMEMBERED, is_enough
+from ragtrace.store.service_traits import REMEMBERED, is_enough
 from ragtrace.store.tables import background, exposed, metadata, page_judgment
 from ragtrace.types import Gold, RequestRecord
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ragtrace.analyze._signs import Signs, signs_of
+from ragtrace.analyze._stage_signs import Signs, signs_of
 from ragtrace.analyze.analysis import judged_answer
 from ragtrace.coverage import united
 from ragtrace.coverage.miscitation import SURE

@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 
-from ragtrace.bounds import EARLIEST, LEAST_PROBABILITY, sampling_weight, sentences, settle, settle_moment
 from ragtrace.config import load
 from ragtrace.errors import ConfigurationError
+from ragtrace.plausible_values import EARLIEST, LEAST_PROBABILITY, sampling_weight, sentences, settle, settle_moment
 from ragtrace.triage._statistics import share_of
 from ragtrace.types import Query, RequestRecord, RetrieveRun, decode_record, encode_record
 

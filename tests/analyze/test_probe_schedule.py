@@ -18,7 +18,7 @@ import ragtrace
 from ragtrace.analyze import examine, worker
 from ragtrace.analyze.analysis import ServiceView
 from ragtrace.analyze.diagnosis import RETURNED_BEFORE
-from ragtrace.analyze.index_probe import IndexProber, ProbeBudget
+from ragtrace.analyze.probe_schedule import IndexProber, ProbeBudget
 from ragtrace.analyze.worker import WorkerSettings
 from ragtrace.engines.faiss_index import FaissProbe
 from ragtrace.errors import ConfigurationError
