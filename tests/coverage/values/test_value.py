@@ -84,6 +84,15 @@ def test_quantities_compare_after_conversion(one: str, other: str, same: bool) -
     assert same_value(left, right) is same
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "same"), [("v2.1", "v2.1", True), ("v2.1", "v2.10", False), ("v2.1", "2.1", True)]
+)
+def test_versions_compare_as_they_are_written(one: str, other: str, same: bool) -> None:
+    """2.10 is another version than 2.1, though the same number."""
+    (left,), (right,) = values(one), values(other)
+    assert same_value(left, right) is same
+
+
 def test_a_value_stands_in_the_place_of_its_own_kind_only() -> None:
     """Days can contradict weeks, not percent; a date can contradict a date only."""
     days, weeks, percent = values("30 days"), values("two weeks"), values("3 %")
