@@ -272,7 +272,7 @@ def _print_experiment(report: ExperimentReport) -> None:
 
 
 def _print(report: ExposureReport) -> None:
-    from ragtrace.analyze.exposure_report import FEWEST_REQUESTS
+    from ragtrace.analyze.exposure_report import FEWEST_REQUESTS, UNNAMED
 
     out = console()
     times = f"{shown_time(report.since)} to {shown_time(report.until)}"
@@ -281,6 +281,13 @@ def _print(report: ExposureReport) -> None:
         out.print(f"  {count:,} requests are left out: {reason}", highlight=False)
     if not report.requests:
         out.print("No request of this window can be counted. `ragtrace doctor` says what is recorded.")
+        return
+    if all(each.provider == UNNAMED for each in report.providers):
+        out.print(
+            f"No candidate names its {report.by!r}, so there are no providers to compare. Name another key by --by "
+            "(source, doc_id, modality, or a key of the chunks' metadata), or record one with the chunks.",
+            highlight=False,
+        )
         return
     kinds = [f"{_KINDS[kind]} in {count:,} requests" for kind, count in report.useful_by.items()]
     out.print(f"  useful by {' and '.join(kinds) or 'nothing: no request says so'}", highlight=False)

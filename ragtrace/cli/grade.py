@@ -352,12 +352,17 @@ def _print_report(report: GradeReport, *, is_kept: bool) -> None:
     from rich.text import Text
 
     out = console()
+    if not report.requests:
+        out.print(Text(f"{report.service}: no request of this time is graded"))
+        for reason, count in report.left_out.items():
+            out.print(f"  {count:,} are left out: {reason}", highlight=False)
+        if report.left_out:
+            out.print("  --judge relevant=builtin, or another model, grades them now", highlight=False)
+        return
     out.print(Text(f"{report.service}: {report.requests:,} requests graded by {report.judge}"))
     out.print(f"  {_line(report.thresholds)}", highlight=False)
     for reason, count in report.left_out.items():
         out.print(f"  {count:,} are left out: {reason}", highlight=False)
-    if not report.requests:
-        return
     for each in report.wrong_kinds:
         right = _share(each.right, each.low, each.high)
         out.print(Text(f"  confidently wrong: {each.kind}: retrieval is trusted, and answers are right in {right}"))

@@ -62,6 +62,13 @@ def test_an_empty_window_says_so(cli: Cli, url: str) -> None:
     assert "No request of this window can be counted" in shown
 
 
+def test_documents_without_a_provider(cli: Cli, url: str) -> None:
+    """One line says which key they lack, and no table compares nobody."""
+    shown = cli("exposure", "report", *WINDOW, "--by", "author", "--store", url).stdout
+    assert "No candidate names its 'author', so there are no providers to compare" in " ".join(shown.split())
+    assert "(none)" not in shown
+
+
 def test_a_wrong_source_is_refused(cli: Cli, url: str) -> None:
     """With what is allowed."""
     done = cli("exposure", "report", *WINDOW, "--used-by", "guess", "--store", url)

