@@ -284,7 +284,7 @@ class _Draft:
         for metric in SHOWN[self._stage]:
             objective = objective_text(INSTRUMENTS[metric].objective) or "none"
             rows.append((metric.replace("_", " "), objective, *(_mean(group, metric) for group in groups)))
-        yield from table(("mean of", "objective", "before", "during", "after"), rows)
+        yield from table(("mean, judged only", "objective", "before", "during", "after"), rows)
 
     def _prevention(self) -> Iterator[str]:
         stages = (self._stage,) if self._stage else ORDER

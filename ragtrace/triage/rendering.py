@@ -390,7 +390,7 @@ def _values(values: Sequence[MetricChange], *, of_request: bool) -> Table:
     heads = (
         ("metric", "objective", "request", "segment before (requests)")
         if of_request
-        else ("mean of", "objective", "now (requests)", "before (requests)")
+        else ("mean, judged only", "objective", "now (requests)", "before (requests)")
     )
     table = plain_table(*heads)
     for value in values:
@@ -595,7 +595,12 @@ def _markdown_check(number: int, check: Check, *, of_request: bool) -> Iterator[
     if check.values and (check.state not in ("no_data", "unjudged") or of_request):
         yield ""
         yield from table(
-            ("metric", "objective", "request" if of_request else "now (requests)", "before (requests)"),
+            (
+                "metric" if of_request else "mean, judged only",
+                "objective",
+                "request" if of_request else "now (requests)",
+                "before (requests)",
+            ),
             (
                 (
                     value.name,
