@@ -136,7 +136,7 @@ def _print_drawing(store: Store, drawing: Drawing, as_json: bool) -> None:
     }
     out = console()
     out.print(f"drawing {drawing.drawing_id}: {len(requests)} requests of {drawing.service}")
-    out.print(f"versions: {_of_versions(drawing)}")
+    out.print(f"from {drawing.population:,} judged ones of the random sample with the versions {_of_versions(drawing)}")
     for stratum, said in words.items():
         if strata[stratum]:
             out.print(f"  {strata[stratum]:>5} {said}")
@@ -526,7 +526,8 @@ def _print_rates(found: DrawingRates) -> None:
     for each in found.stages:
         name = "any stage" if each.stage == "any" else each.stage
         if (it := each.correction) is None:
-            lacking = f"needs {each.lacking} more labels"
+            is_out_of_reach = each.labels + each.lacking > found.requests
+            lacking = f"needs {each.lacking} more labels" + (": draw from a longer time" if is_out_of_reach else "")
             rows.append((name, f"{each.verdict:.1%}", lacking, "-", str(each.labels), "-"))
         else:
             more = "not in this window" if it.to_halve is None else f"{it.to_halve:,} more"

@@ -135,8 +135,10 @@ def extend_drawing(store: Store, drawing: Drawing, expected: int) -> Drawing:
     """Draw `expected` of the drawing's requests anew, or all; those drawn before are among them where the verdicts are
     the same. Labels stay, and count by their new probabilities.
 
-    Raises: ConfigurationError for less than one, and where its requests were judged anew or pruned since.
+    Raises: ConfigurationError for fewer than are drawn, and where its requests were judged anew or pruned since.
     """
+    if expected < (drawn := len(store.drawn_requests(drawing.drawing_id))):
+        raise ConfigurationError.of("the number of labels", expected, f"{drawn} or more: so many are drawn already")
     return _draw(store, drawing, _whole_population(store, drawing), expected)
 
 

@@ -40,7 +40,7 @@ def test_draw_and_list(cli: Cli, url: str) -> None:
     assert cli("label", "list", "--store", url).stdout.startswith("nothing is drawn yet")
     drawn = cli("label", "draw", "--service", "shop", *SINCE, "--labels", "40", "--store", url).stdout.splitlines()
     assert drawn[0].endswith(": 40 requests of shop")
-    assert drawn[1] == "versions: model=m-1"
+    assert drawn[1] == "from 150 judged ones of the random sample with the versions model=m-1"
     assert "in which it suspects one" in "".join(drawn)
     assert drawn[-1].startswith("next: ragtrace label ask --drawing ")
     more = cli("label", "extend", "60", "--store", url).stdout

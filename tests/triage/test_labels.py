@@ -89,6 +89,9 @@ def test_a_drawing_can_be_extended(labeled: Store) -> None:
     assert len(after) == 180
     assert all(after[each] > before[each] for each in before)
     assert {each.request_id for each in unlabeled(labeled, drawing, "ada")} == after.keys() - before.keys()
+    with pytest.raises(ConfigurationError, match="180 or more: so many are drawn already"):
+        extend_drawing(labeled, drawing, 60)
+    assert len(labeled.drawn_requests(drawing.drawing_id)) == 180
 
 
 def test_work_goes_on_where_each_labeler_has_stopped(labeled: Store) -> None:
