@@ -9,7 +9,7 @@ import pytest
 
 import ragtrace
 from ragtrace.record import install
-from ragtrace.types import GenerateRun, PackRun, RetrieveRun, SampledRanking
+from ragtrace.types import Fault, GenerateRun, PackRun, RetrieveRun, SampledRanking
 
 
 def run_pipeline() -> str:
@@ -182,9 +182,10 @@ def test_a_given_request_id_is_kept(recorded: Any) -> None:
 
 @pytest.mark.parametrize("facets", [[{"kind": "colour", "value": "x"}], [5], 5, [{"kind": "time"}]])
 def test_bad_facets_are_counted_and_left_out(configure: Any, facets: Any) -> None:
-    """The rest of the request is recorded."""
+    """The rest of the request is recorded; the fault says what to give in their place."""
     recorded = configure(raise_errors=False)
     with ragtrace.request(query="q", facets=facets):
         pass
     assert recorded.record.query.facets == ()
-    assert len(recorded.faults) == 1
+    (fault,) = (item for item in recorded.items if isinstance(item, Fault))
+    assert 'give a list of {"kind": ..., "value": ...}; kinds are entity, time, ' in fault.message

@@ -12,7 +12,16 @@ import msgspec
 
 from ragtrace.record.coercion.allowance import within
 from ragtrace.record.guard import attempt
-from ragtrace.types import Candidate, Facet, Grade, HostGrades, RetrievalAction, SampledRanking, content_hash
+from ragtrace.types import (
+    Candidate,
+    Facet,
+    FacetKind,
+    Grade,
+    HostGrades,
+    RetrievalAction,
+    SampledRanking,
+    content_hash,
+)
 
 __all__ = [
     "Chunk",
@@ -41,14 +50,16 @@ _TEXT: Final = 16_384  # characters of a text in metadata and attributes; conten
 _YES: Final = {"yes": 1.0, "true": 1.0, "relevant": 1.0, "no": -1.0, "false": -1.0, "irrelevant": -1.0}
 _RANKING: Final = ("alpha", "log_probability", "places")
 _VALUE: Final = 50  # bytes of a value without what is in it, roughly
+_FACETS: Final = 'give a list of {"kind": ..., "value": ...}; kinds are ' + ", ".join(get_args(FacetKind))
 
 
 class Unreadable(Exception):
-    """A host's value that cannot be understood; `kind` is its type's name."""
+    """A host's value that cannot be understood; `kind` is its type's name. remedy: what to give in its place."""
 
-    def __init__(self, value: object) -> None:
+    def __init__(self, value: object, remedy: str = "") -> None:
         self.kind = type(value).__name__
-        super().__init__(f"a value of type {type(value).__module__}.{type(value).__qualname__} cannot be read")
+        told = f"a value of type {type(value).__module__}.{type(value).__qualname__} cannot be read"
+        super().__init__(f"{told}; {remedy}" if remedy else told)
 
 
 class Chunk(msgspec.Struct, gc=False):
@@ -228,7 +239,7 @@ def _grade(value: Any) -> float:
 def read_facets(value: Iterable[Facet | Mapping[str, Any]]) -> tuple[Facet, ...]:
     """Facets from `Facet`s or mappings. Raises: Unreadable for anything else."""
     if not isinstance(value, Iterable):
-        raise Unreadable(value)
+        raise Unreadable(value, _FACETS)
     return tuple(_facet(item) for item in within(value))
 
 
@@ -238,4 +249,4 @@ def _facet(item: Facet | Mapping[str, Any]) -> Facet:
     try:
         return msgspec.convert(dict(item, value=str(item["value"])), Facet)
     except (msgspec.ValidationError, TypeError, ValueError, KeyError) as error:
-        raise Unreadable(item) from error
+        raise Unreadable(item, _FACETS) from error
