@@ -43,10 +43,13 @@ def _least_of(segment: str, policy: Policy) -> int:
     return max(states) if states else min(least_questions(rule, segment, policy.alpha) for rule in rules)
 
 
-def announcement(sizes: Mapping[str, int], policy: Policy, *, paired: bool = True) -> tuple[str, ...]:
+def announcement(
+    sizes: Mapping[str, int], policy: Policy, *, paired: bool = True, needed: int | None = None
+) -> tuple[str, ...]:
     """What can be said before anything is asked. sizes: questions of each segment, "" for those of none.
 
-    paired: whether both sides were asked the same ones; else these are requests of each side.
+    paired: whether both sides were asked the same ones; else these are requests of each side. needed: how many decide
+    the run; no second number is said beside it.
     """
     unit, sides, ask = ("questions", "", "ask") if paired else ("requests", " on each side", "wait for")
     whole = sum(sizes.values())
@@ -60,20 +63,19 @@ def announcement(sizes: Mapping[str, int], policy: Policy, *, paired: bool = Tru
     small = too_small(sizes, policy)
     if not small:
         return ()
-    needed = _tens(max(_least_of(name, policy) for name in small))
+    size = _tens(max(_least_of(name, policy) for name in small))
     named = ", ".join(f"{name} ({sizes[name]:,})" for name in small[:_NAMED])
     more = f" and {len(small) - _NAMED} more" if len(small) > _NAMED else ""
     if len(small) == 1:
-        return (
-            f"The segment {named} is too small to pass alone, whatever the answers, and can only fail: {ask} about "
-            f"{needed:,} {unit} of it{sides} to judge it alone.",
-        )
+        alone = "" if needed else f": {ask} about {size:,} {unit} of it{sides} to judge it alone"
+        return (f"The segment {named} is too small to pass alone, whatever the answers, and can only fail{alone}.",)
     pool = sum(sizes[name] for name in small)
-    enough = "" if pool >= needed else ", which is too small as well"
+    enough = "" if pool >= size else ", which is too small as well"
     together = f"all {unit}" if pool == whole else f"{OTHER} ({pool:,}){enough}"
+    alone = "" if needed else f"; {ask} about {size:,} {unit} of each{sides} to judge them alone"
     return (
         f"The segments {named}{more} are too small to pass alone, whatever the answers, and can only fail. For passing "
-        f"they count together, as {together}; {ask} about {needed:,} {unit} of each{sides} to judge them alone.",
+        f"they count together, as {together}{alone}.",
     )
 
 

@@ -18,10 +18,10 @@ import msgspec
 import numpy as np
 
 from ragtrace.errors import InputError
-from ragtrace.gate._population import METRICS, compared, state_metrics
+from ragtrace.gate._population import compared, state_metrics
 from ragtrace.gate._refusals import REFUSALS, refusals, silence
 from ragtrace.gate._sizes import OTHER
-from ragtrace.gate.reports.content import stays_open
+from ragtrace.gate.reports.content import decided_by_labels, stays_open
 from ragtrace.gate.runs import compare, load_sides, with_anchor, with_texts_and_labels
 from ragtrace.gate.selection import parse
 from ragtrace.gate.types import NOWHERE, STATES, AnchorResult, Comparison, GateReport, LabelUse, Population
@@ -65,10 +65,10 @@ def find_task(report: GateReport, store: str | None) -> LabelTask:
         raise InputError(f"run {report.run_id[:12]} is decided ({report.decision}); only an undecided run is labeled")
     if not report.paired:
         raise InputError(f"run {report.run_id[:12]} compares no pairs; replay the same questions on both sides")
-    open_ = [cell for cell in report.cells if stays_open(cell, report.policy)]
-    told = [cell for cell in open_ if cell.metric in METRICS and METRICS[cell.metric].state == "broken" and cell.stage]
+    told = decided_by_labels(report)
     if not told:
-        names = ", ".join(dict.fromkeys(cell.metric for cell in open_)) or "nothing"
+        open_ = [cell.metric for cell in report.cells if stays_open(cell, report.policy)]
+        names = ", ".join(dict.fromkeys(open_)) or "nothing"
         raise InputError(f"no label can decide run {report.run_id[:12]}: open is {names}; ask more questions")
     sides = [
         parse(f"--{name}", side.name, report.created_at)

@@ -231,6 +231,7 @@ def compare(
     cells = judge(comparison, resolved)
     asked = min(len(baseline), len(candidate)) if comparison.pairs is None else len(comparison.pairs)
     decision, small = decide(cells, resolved), small_segments(rows_of(comparison), resolved)
+    needed = questions(cells, resolved, asked) if decision == "undecided" else None
     report = GateReport(
         decision=decision,
         baseline=_summary(baseline, comparison.unmatched[0]),
@@ -242,11 +243,11 @@ def compare(
         stages=stage_shares(comparison),
         breaks=find_breaks(comparison, cells, small),
         changes=find_changes(comparison, cells, small, policy.alpha),
-        warnings=(*blind_spots(comparison, resolved, left_out), *_announced(comparison, resolved)),
+        warnings=(*blind_spots(comparison, resolved, left_out), *_announced(comparison, resolved, needed)),
         policy=resolved,
         service=service,
         first_broken=first_broken(cells),
-        needed=questions(cells, resolved, asked) if decision == "undecided" else None,
+        needed=needed,
         small=small,
         unchanged={stage: int(marks.sum()) for stage, marks in comparison.unchanged.items()},
         run_id=uuid.uuid4().hex,
@@ -301,11 +302,11 @@ def _judge_names(side: Population) -> str:
     return " and ".join(judge.name for judge in sorted(side.judges)) or "nothing to judge"
 
 
-def _announced(comparison: Comparison, policy: Policy) -> tuple[str, ...]:
+def _announced(comparison: Comparison, policy: Policy, needed: int | None) -> tuple[str, ...]:
     """What the numbers of questions alone decide."""
     rows = rows_of(comparison)
     sizes = {name: rows.within(name).size for name in {*rows.baseline.segments, *rows.candidate.segments}}
-    return announcement(sizes, policy, paired=comparison.paired)
+    return announcement(sizes, policy, paired=comparison.paired, needed=needed)
 
 
 def _resolved(policy: Policy, comparison: Comparison) -> tuple[Policy, list[str]]:

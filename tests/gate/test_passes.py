@@ -122,6 +122,9 @@ def test_what_is_too_small_is_said_before_the_run() -> None:
         "The segments b (60), c (40) are too small to pass alone, whatever the answers, and can only fail. For passing "
         "they count together, as *other* (100); ask about 100 questions of each to judge them alone.",
     )
+    [beside] = announcement({"a": 104, "b": 60, "c": 40}, policy, needed=430)
+    assert beside.endswith("For passing they count together, as *other* (100).")
+    assert announcement({"a": 104, "b": 60}, policy, needed=430)[0].endswith("and can only fail.")
     assert announcement({"a": 104}, policy) == ()
     [short] = announcement({"a": 50, "": 20}, policy)
     assert short == (

@@ -25,6 +25,7 @@ __all__ = [
     "bounds",
     "change",
     "count",
+    "decided_by_labels",
     "enumerated",
     "floor_of",
     "harm",
@@ -186,6 +187,14 @@ def stays_open(cell: Cell, policy: Policy) -> bool:
     if cell.family == "segments":
         return cell.outcome == "inconclusive" and policy.on_inconclusive_segment == "block"
     return cell.outcome in ("inconclusive", "not_enough_data") and policy.on_inconclusive == "block"
+
+
+def decided_by_labels(report: GateReport) -> list[Cell]:
+    """The open cells of an undecided run of pairs that labels can decide: whether a stage is broken."""
+    if report.decision != "undecided" or not report.paired:
+        return []
+    open_ = [cell for cell in report.cells if stays_open(cell, report.policy)]
+    return [cell for cell in open_ if is_state(cell.metric) and not is_hint(cell.metric)]
 
 
 def share_left_out(report: GateReport) -> float:

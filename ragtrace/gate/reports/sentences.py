@@ -13,6 +13,7 @@ from ragtrace.gate._population import is_hint, is_state
 from ragtrace.gate._refusals import UNTOLD
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import (
+    decided_by_labels,
     floor_of,
     harm_in_margins,
     is_missing,
@@ -261,6 +262,9 @@ def _steps(report: GateReport) -> Iterator[str]:
     if report.decision != "block":
         yield from _enlarge(open_, report)
         yield from _ask_more([cell for cell in overall if cell.outcome == "not_enough_data"], report)
+    is_near = any(cell.outcome == "inconclusive" for cell in decided_by_labels(report))
+    if is_near and (report.labels is None or report.labels.waiting):
+        yield f"Or let somebody judge the questions that decide it: ragtrace gate label {report.run_id[:12]}"
     if report.decision == "undecided" and content.share_left_out(report) > content.MOST_LEFT_OUT:
         yield (
             f"Let the candidate answer requests of {_names_left_out(report)} as well, or give a longer window by "

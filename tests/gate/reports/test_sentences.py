@@ -12,7 +12,7 @@ from ragtrace.gate import compare
 from ragtrace.gate._breaks import stage_shares
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.sentences import cell_sentence, facts, flips, headline, next_steps, remarks
-from ragtrace.gate.types import Cell, Comparison, Decision, GateReport, Policy, VersionChange
+from ragtrace.gate.types import Cell, Comparison, Decision, GateReport, LabelUse, Policy, VersionChange
 from ragtrace.types import Stage
 from tests.gate import reported
 from tests.gate.populations import RULES as EVERY_RULE, population
@@ -270,9 +270,23 @@ def test_a_stage_that_is_judged_less_is_no_question_of_number() -> None:
     assert next_steps(found) == (
         "See why generation is suspected or not known in more of the candidate's requests; to tell more of them, "
         "analyze with a model that verifies claims (--verifier).",
+        "Or let somebody judge the questions that decide it: ragtrace gate label 0199",
     )
     both = report("undecided", grid(hidden, unclear()))
     assert headline(both).endswith("and what is not judged may be broken; 1 more verdict is open.")
+
+
+def test_people_may_decide_what_is_open_by_a_stage() -> None:
+    """As long as questions wait for labels; not where a score is open, and not of sides without pairs."""
+    label = "Or let somebody judge the questions that decide it: ragtrace gate label 0199"
+    open_ = grid(unclear("broken_generation"))
+    found = report("undecided", open_)
+    assert label in next_steps(found)
+    used = LabelUse(of_run="0198", requests=4, waiting=2, changed=0, labelers=("ann",))
+    assert label in next_steps(msgspec.structs.replace(found, labels=used))
+    assert label not in next_steps(msgspec.structs.replace(found, labels=msgspec.structs.replace(used, waiting=0)))
+    assert label not in next_steps(msgspec.structs.replace(found, paired=False))
+    assert label not in next_steps(reported.undecided())
 
 
 def test_a_stage_that_cannot_be_judged_says_what_helps() -> None:
