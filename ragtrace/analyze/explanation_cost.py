@@ -86,7 +86,7 @@ def _of_answer(
             asked += len(prompt_sentences(found.template, found.chunks, found.question))
         return asked, 0, asked * full
     alone = len(record.candidates) + 1 if "utility" in parts and record.candidates else 0
-    players = [k] if "generator" in parts else []
+    players = [k] if "generator" in parts and k <= MAX_PLAYERS else []
     players += [min(len(found.words), MAX_PLAYERS)] if "query" in parts and found.has_question else []
     budgets = [min(default_budget(each) if budget is None else budget, 1 << each) for each in players if each]
     prompts = sum(budgets) + alone

@@ -184,6 +184,13 @@ def test_the_cost_of_scored_prompts() -> None:
     assert str(explanation_cost(request(answer=None), scored=True)) == "nothing"
 
 
+def test_more_documents_than_can_be_explained_cost_nothing() -> None:
+    """The page of such a request can say so."""
+    chunks = tuple(PackedChunk(chunk_id=f"c{at}", position=at, text=f"Fact {at}.") for at in range(1, 41))
+    answer = GenerateRun(generation=Generation(answer=FACT))
+    assert str(explanation_cost(request(PackRun(packing=Packing(chunks=chunks)), answer), scored=True)) == "nothing"
+
+
 def test_a_worker_says_the_cost_before_it_asks(
     tmp_path: Path, model_server: Served, caplog: pytest.LogCaptureFixture
 ) -> None:

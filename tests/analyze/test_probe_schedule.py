@@ -200,7 +200,7 @@ def test_each_cause_goes_from_the_record_to_the_postmortem(
         report = triage_request(store, record, analysis)
         assert [(one.cause, one.words) for one in report.causes] == [(cause, words)]
         assert fix in markdown(report)
-        assert f"({words})" in report.conclusion
+        assert f"; cause: {words}; " in report.conclusion
 
 
 @pytest.mark.parametrize("cause", ["missed_by_search", "filtered", "below_depth"])

@@ -146,7 +146,7 @@ def test_no_memory_to_find_out_what_a_model_can(
     model = _made(_llama)
     expected = score_batched(model, _sequences(), OWN, batch=1)
 
-    def never(_: Any) -> Any:
+    def never(*_: Any) -> Any:
         raise OutOfMemoryError("the model finds no memory for 54 tokens")
 
     with monkeypatch.context() as patch:

@@ -293,7 +293,9 @@ def test_what_is_not_analyzed_is_not_called_good(fill: Fill) -> None:
     assert report.conclusion.endswith(
         "but 200 of 800 requests in the time looked at are not analyzed (ragtrace analyze)."
     )
-    assert looked_at(report).endswith("800 requests, 200 of them not analyzed; 600 judged without gold evidence")
+    assert looked_at(report).endswith(
+        "800 requests in both, 200 of them not analyzed; 600 judged without gold evidence"
+    )
 
 
 def test_shares_are_those_of_the_traffic(fill: Fill) -> None:

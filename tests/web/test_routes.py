@@ -29,6 +29,7 @@ from ragtrace.types import (
     replace,
 )
 from ragtrace.web import Everybody, People, make_app
+from tests.analyze.test_retrieval_grading import WordJudge
 from tests.web.fields import FIELDS, named, with_text
 from tests.web.gated import COMPARED, RIVALS, RUN
 from tests.web.stored import ALTERED, EVIL, SECRET, SERVICE, request, store_of
@@ -46,6 +47,7 @@ ASKED: Final[dict[str, tuple[str, ...]]] = {
     "GET /": (f"/?service={quote(SERVICE)}",),
     "GET /requests": (f"/requests?service={quote(SERVICE)}", "/requests?segment=limit", "/requests?order=oldest"),
     "GET /requests/{request_id:path}": (f"/requests/{ID}",),
+    "GET /grades/{request_id:path}": (f"/grades/{ID}?chunk=ie%23limit",),
     "GET /explanations/{request_id:path}": (f"/explanations/{ID}",),
     "POST /explanations/{request_id:path}": (f"/explanations/{ID}",),
     "GET /label": (f"/label?service={quote(SERVICE)}",),
@@ -62,6 +64,7 @@ ASKED: Final[dict[str, tuple[str, ...]]] = {
 """What each other route is asked for by whoever wants to see acme's."""
 REFUSED: Final = {
     "/requests/",
+    "/grades/",
     "/explanations/",
     "/label",
     "/testcases/",
@@ -77,7 +80,7 @@ FOR_JUDGES: Final = {
     "POST /labels/{request_id:path}",
     "POST /alerts",
 }
-OF_TEXTS: Final = {"GET /testcases/{request_id:path}", "GET /postmortem"}
+OF_TEXTS: Final = {"GET /grades/{request_id:path}", "GET /testcases/{request_id:path}", "GET /postmortem"}
 FORM: Final = {
     "service": SERVICE,
     "segment": "limit",
@@ -103,7 +106,7 @@ def ask(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Ask:
     file = tmp_path_factory.mktemp("people") / "people"
     lines = (f"{tenant}-{role} {token} tenant={tenant} role={role}" for (tenant, role), token in WHO.items())
     file.write_text("\n".join(lines), encoding="utf-8")
-    app = make_app(store, People(file, may_judge=True))
+    app = make_app(store, People(file, may_judge=True), relevance=WordJudge())
     visitors: dict[object, TestClient] = {}
 
     def asked(who: tuple[str, str] | None, route: str, address: str, **changed: str) -> Any:
@@ -267,7 +270,7 @@ def test_a_list_of_hostile_requests_is_harmless(hostile: tuple[TestClient, dict[
         "/?service={}", "/?window={}", "/requests?service={}", "/requests?segment={}", "/requests?session={}",
         "/requests?rollout={}", "/requests?version={}", "/requests?flag={}", "/requests?search={}",
         "/requests?stage={}", "/requests?before={}", "/requests?since={}", "/requests?order={}", "/requests/{}",
-        "/testcases/{}",
+        "/testcases/{}", "/grades/{}", "/grades/f1?chunk={}",
         "/explanations/{}", "/gate/{}", "/compare?a={}&b={}", "/triage?service={}", "/runbooks/{}", "/label?service={}",
         f"/triage?service={quote(SERVICE)}&segment={{}}", f"/label?service={quote(SERVICE)}&after={{}}",
         f"/triage?service={quote(SERVICE)}&stage={{}}&severity={{}}", "/signin?next={}", "/requests/f1?kept={}", "/{}",
