@@ -21,6 +21,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from math import ceil
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
@@ -193,9 +194,10 @@ def announced(source: Source, metric: str, paired: bool, seed: int) -> tuple[int
     chance = np.random.default_rng([seed, 2])
     pilot = Design("pilot", paired, 300)
     cells = judge(source.draw(pilot, chance), source.policy)
-    needed = next(cell.needed for cell in cells if cell.metric == metric and cell.segment is None)
-    if needed is None:
+    cell = next(cell for cell in cells if cell.metric == metric and cell.segment is None)
+    if cell.needed is None:
         return None
+    needed = ceil(cell.needed * pilot.size / min(cell.n))  # as many have a value as it says
     comparison = source.draw(replace(pilot, size=needed), chance)
     rules = [rule for rule in source.policy.rules if rule.metric == metric]
     worse = replace(comparison, candidate=worsen(comparison.candidate, rules, chance))
