@@ -141,7 +141,7 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "gate show": ("{run}",),
     "calibrate": ("--list",),
     "label draw": (*WINDOW, "--labels", "20"),
-    "label extend": ("30",),
+    "label extend": ("90",),
     "label list": (),
     "label import": ("labels.jsonl", "--labeler", "ann"),
     "label agreement": (),
