@@ -15,7 +15,7 @@ from typing import Final, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.analyze._generator import ClosedEngine, GeneratorEngine
+from ragtrace.analyze._generator_attribution import ClosedEngine, GeneratorEngine
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
 from ragtrace.engines.causal_lm import Generated
 from ragtrace.engines.model_names import is_silent

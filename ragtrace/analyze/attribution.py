@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
-from ragtrace.analyze._generator import (
+from ragtrace.analyze._generator_attribution import (
     ClosedEngine,
     Engine,
     GeneratorEngine,
@@ -23,7 +23,7 @@ from ragtrace.analyze._generator import (
     leave_out_documents,
 )
 from ragtrace.analyze._item_utility import item_utilities
-from ragtrace.analyze._retriever import EmbeddingEngine, RetrieverEngine, explain_retrieval
+from ragtrace.analyze._retriever_attribution import EmbeddingEngine, RetrieverEngine, explain_retrieval
 from ragtrace.analyze.alignment import align, ranking_of
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
 from ragtrace.analyze.scores import Measure

@@ -1,5 +1,5 @@
-"""Whether grades of retrieval rest on the names that question and document share: over many requests of each action,
-and by exchanging names.
+"""Alignment of grades with entities: whether they rest on the names that question and document share, over many
+requests of each action and by exchanging names.
 
 An evaluator that looks for shared names alone grades a document about the right person CORRECT, whatever it says of
 them. Of each request the candidate that decides its action is explained (`explain_grade`). How much of what speaks for

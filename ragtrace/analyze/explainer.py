@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from ragtrace.analyze._generator import ClosedEngine, Engine, GeneratorEngine
-from ragtrace.analyze._retriever import EmbeddingEngine, RetrieverEngine
+from ragtrace.analyze._generator_attribution import ClosedEngine, Engine, GeneratorEngine
+from ragtrace.analyze._retriever_attribution import EmbeddingEngine, RetrieverEngine
 from ragtrace.analyze._totals import attribution_deltas
 from ragtrace.analyze.analysis import FLAGS
 from ragtrace.analyze.attribution import ASKED, DOCUMENTS, PARTS, SIMILARITY, Part, explain_record

@@ -1,4 +1,4 @@
-"""What an explanation asks of servers, counted before anything is asked: answers, scored prompts, vectors, tokens."""
+"""The cost of an explanation, counted before any server is asked: answers, scored prompts, vectors, tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from ragtrace.analyze._retriever import retrieved_documents, words_of
+from ragtrace.analyze._retriever_attribution import retrieved_documents, words_of
 from ragtrace.analyze.attribution import DOCUMENTS, Part
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained, query_number, retrieval_queries
 from ragtrace.attribution.game import MAX_PLAYERS

@@ -14,8 +14,14 @@ from typing import Final, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.analyze._generator import GeneratorEngine, PromptGame, attention_of_documents
-from ragtrace.analyze._retriever import EmbeddingEngine, Gradients, RetrieverEngine, Side, retrieved_documents
+from ragtrace.analyze._generator_attribution import GeneratorEngine, PromptGame, attention_of_documents
+from ragtrace.analyze._retriever_attribution import (
+    EmbeddingEngine,
+    Gradients,
+    RetrieverEngine,
+    Side,
+    retrieved_documents,
+)
 from ragtrace.analyze.alignment import ranking_of
 from ragtrace.analyze.alignment_report import Skipped, WeightedMean, estimated
 from ragtrace.analyze.attribution import seed_of

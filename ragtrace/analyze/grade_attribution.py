@@ -1,4 +1,4 @@
-"""Why a judge of relevance gave a document its grade: what each word of question and document adds to it.
+"""Attribution of a document's grade by a judge of relevance: what each word of question and document adds to it.
 
 The players are the tokens of a classifier that reads both texts together, the separator between them among these, and
 Integrated Gradients of the same model stand beside; of any other judge they are words, which it is given or not. The

@@ -1,4 +1,4 @@
-"""Why it was retrieved and what the answer used: attribution of scores and answers to tokens and documents.
+"""Attribution of scores and answers to tokens and documents: why it was retrieved, what the answer used.
 
 Everything here is arithmetic on functions that somebody else provides; no model is needed.
 """

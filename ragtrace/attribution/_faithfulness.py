@@ -1,4 +1,4 @@
-"""Whether an attribution is right: remove what it calls relevant first, or last, and watch the value fall."""
+"""Faithfulness of an attribution (AIPC): remove what it calls relevant first, or last, and watch the value fall."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ragtrace totals|citing`: what is known by the name of a service, totals and citing, and how to have it forgotten."""
+"""`ragtrace totals|citing`: the totals of a service and whether it cites, and how to have them forgotten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an LLM is asked that judges: one prompt for each role, whose version is part of what tells judges apart.
+"""The prompts of an LLM judge: one for each role, whose version is part of what tells judges apart.
 
 Whoever changes a text gives it the next version: scores of two versions do not belong into one series.
 """

@@ -1,4 +1,4 @@
-"""What models said of pairs of texts, kept by a hash of both texts: no text is kept, and the memory is bounded."""
+"""A cache of what models said of pairs of texts, by a hash of both: no text is kept, and the memory is bounded."""
 
 from __future__ import annotations
 

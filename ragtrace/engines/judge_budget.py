@@ -1,4 +1,4 @@
-"""What judges behind a server may spend in an hour, in tokens and in money: reserved before a call, or not begun."""
+"""The budget of judges behind a server, in tokens and money per hour: reserved before a call, or not begun."""
 
 from __future__ import annotations
 

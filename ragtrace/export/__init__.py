@@ -1,4 +1,4 @@
-"""The store's committed rows for other systems: the Prometheus exporter."""
+"""The store's committed rows for others: metrics for Prometheus, a request's evidence path as text and as pages."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from ragtrace.registry.instruments import (
     STAGES,
 )
 from ragtrace.store import Exemplar, Total
-from ragtrace.store.label_budget import INNER, LIMITS, OTHER, Place, namespace, places, shown
+from ragtrace.store.series_budget import INNER, LIMITS, OTHER, Place, namespace, places, shown
 
 __all__ = [
     "MAX_JUDGES",

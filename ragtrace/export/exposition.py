@@ -40,7 +40,7 @@ from ragtrace.store import (
     Store,
     Total,
 )
-from ragtrace.store.label_budget import OTHER
+from ragtrace.store.series_budget import OTHER
 from ragtrace.store.totals import bound
 from ragtrace.types import Fault
 

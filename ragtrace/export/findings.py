@@ -1,5 +1,5 @@
-"""What an analysis found, in words: the verdict with what is not known beside it, and each claim of the answer with the
-sentence that decides on it. The terminal, the pages and exported files say the same by it."""
+"""The findings of an analysis, in words: the verdict with what is not known beside it, and each claim with the sentence
+that decides on it. The terminal, the pages and exported files say the same by it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Why a chunk got its grade, drawn: both texts with each word in the color of what it adds, and the strongest words as
-bars; for the page of a request, and as one file that needs no other.
+"""The drawing of why a chunk got its grade: both texts with each word in the color of what it adds, and the strongest
+words as bars; for the page of a request, and as one file that needs no other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What another alpha would have shown, from what the recorded one showed: inverse propensity over the first k places.
+"""Inverse propensity over the first k places: what another alpha would have shown, from what the recorded one did.
 
 Each request's ranking was drawn with a known probability. Weighted by how much likelier it is under the other alpha,
 its exposure, attributed exposure or utility is an unbiased estimate. Where few requests carry nearly all weight there

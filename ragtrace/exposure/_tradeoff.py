@@ -1,4 +1,4 @@
-"""What even exposure costs: curves of utility over disparity, their slope and area, and paired tests by interval.
+"""The trade-off of even exposure: curves of utility over disparity, their slope and area, paired tests by interval.
 
 Source: Kim and Diaz, "Towards Fair RAG", section 5 and Table 2; the correction: Holm (1979).
 """

@@ -1,4 +1,4 @@
-"""What an answer is worth beside a reference answer, as numbers in [0, 1]: exact match, token F1, ROUGE-L.
+"""The utility of an answer beside a reference answer, as numbers in [0, 1]: exact match, token F1, ROUGE-L.
 
 Words are compared in lower case and without punctuation, for exact match and F1 without articles, as SQuAD has it. A
 sentence of a script without spaces is one word. The worth of a document is what the answer is worth with it alone less

@@ -1,5 +1,5 @@
-"""Breaks: the states of a stage on both sides, the requests that flipped, their causes, what was changed, and of each
-cell that did not pass the questions that got worse, the worst first."""
+"""Breaks: why a stage got worse between two sides. The states on both sides, the requests that flipped, their causes,
+what was changed, and of each cell that did not pass the questions that got worse, the worst first."""
 
 from __future__ import annotations
 

@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 
 from ragtrace.errors import InputError
 from ragtrace.gate import _files as files
-from ragtrace.gate._refusals import FALSE, REFUSALS, RIGHT, UNTOLD, refusals, with_pairs
+from ragtrace.gate._refusal_metrics import FALSE, REFUSALS, RIGHT, UNTOLD, refusals, with_pairs
 from ragtrace.gate._sameness import MOST, Trace, trace_of, unchanged
 from ragtrace.gate.selection import Selection, refuse_two_rollouts
 from ragtrace.gate.types import NOWHERE, STATES, Comparison, Direction, Kind, Population
 from ragtrace.plausible_values import is_weighable, sampling_weight
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.types import Instrument
-from ragtrace.store import Judge, MeasuredRequest, Store, Wanted, check
+from ragtrace.store import Judge, MeasuredRequest, RequestFilter, Store, check
 from ragtrace.store.address import Address
 from ragtrace.store.rows import UNANSWERED
 from ragtrace.types import Stage, StageState
@@ -286,7 +286,9 @@ class _SelectedSide:
         chosen = self.selection
         if chosen.file is not None:
             return files.measured(self.name, chosen, self._store, scores, self.service, views, self._traces)
-        wanted = Wanted(self.service or "", chosen.since, chosen.until, chosen.replay, chosen.versions, chosen.others)
+        wanted = RequestFilter(
+            self.service or "", chosen.since, chosen.until, chosen.replay, chosen.versions, chosen.others
+        )
         return self._opened.measured(wanted, scores)
 
     def _empty(self, columns: Columns) -> str:

@@ -1,4 +1,4 @@
-"""Whose documents stand in prompts before and after: a column of the gate that decides nothing.
+"""Exposure by provider on both sides, whose documents stand in prompts: a column of the gate that decides nothing.
 
 A release may leave every stage as sound as it was and pass over one owner's documents all the same. Which key names
 the owner is the analyzer's setting.

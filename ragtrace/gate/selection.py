@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ragtrace.errors import ConfigurationError, InputError
-from ragtrace.store import Release, Store, Wanted
+from ragtrace.store import Release, RequestFilter, Store
 from ragtrace.store.address import Address
 from ragtrace.times import parse_time, written_time
 
@@ -177,7 +177,7 @@ def _seen(selection: Selection, store: Store, service: str, first: int, last: in
     """By the requests: the longest time in which there was none of the selection and many of other versions, where that
     is no chance."""
     wanted = dict(selection.versions)
-    of_all = store.measured(Wanted(service, first, last + 1), ())
+    of_all = store.measured(RequestFilter(service, first, last + 1), ())
     requests = [(each.started_at, wanted.items() <= each.traits.versions.items()) for each in of_all
              if wanted.keys() <= each.traits.versions.keys()]  # fmt: skip
     places = [place for place, (_, is_own) in enumerate(requests) if is_own]

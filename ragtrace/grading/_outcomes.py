@@ -1,4 +1,4 @@
-"""How often an action was right: thresholds fitted to outcomes, outcomes by action, and where trust is misplaced.
+"""Outcomes by action: how often each was right, thresholds fitted to that, and where trust is misplaced.
 
 Source: Yan et al. (2024), "Corrective Retrieval Augmented Generation", and its reproduction, Tables 3 and 4.
 """

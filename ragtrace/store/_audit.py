@@ -1,4 +1,4 @@
-"""Owns what people had deleted: when, who, what of, and how many rows; written in the transaction that deletes.
+"""The audit log of deletions: when, who, what of, and how many rows; written in the transaction that deletes.
 
 An entry outlives what it is about. So one of an erasure says what kind of subject it was of, and not whose: the name
 of a person or a tenant would stand in the store again.
@@ -15,7 +15,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from ragtrace.store.database import insert
-from ragtrace.store.rows import Deed
+from ragtrace.store.rows import DeletionRecord
 from ragtrace.store.tables import audit
 
 __all__ = ["AuditEntry", "find", "forget_services"]
@@ -55,14 +55,14 @@ def forget_services(connection: sa.Connection, tenant: str, kept: Collection[str
             connection.execute(sa.update(audit).where(*own).values(subject=json.dumps(_ERASED)))
 
 
-def find(connection: sa.Connection, since_ns: int = 0, action: str | None = None) -> list[Deed]:
+def find(connection: sa.Connection, since_ns: int = 0, action: str | None = None) -> list[DeletionRecord]:
     """What was deleted since a time, earliest first."""
     query = sa.select(audit).where(audit.c["at"] >= since_ns).order_by(audit.c["at"], audit.c.number)
     if action is not None:
         query = query.where(audit.c.action == action)
     rows = connection.execute(query).mappings()
     return [
-        Deed(row["at"], row["actor"], row["action"], json.loads(row["subject"]), json.loads(row["rows"]))
+        DeletionRecord(row["at"], row["actor"], row["action"], json.loads(row["subject"]), json.loads(row["rows"]))
         for row in rows
     ]
 

@@ -1,4 +1,4 @@
-"""Owns the calibrations of services: the lines that judge them, one in use and one in shadow for each judge, and those
+"""The calibrations of services: the lines that judge them, one in use and one in shadow for each judge, and those
 of grades of retrieval.
 
 What was fitted never changes; a state does, and the counts of what a calibration in shadow would have said. The lines

@@ -24,8 +24,8 @@ from ragtrace.store import (
     _requests as requests,
     _search as search,
     _spans as spans,
-    label_budget,
     retention,
+    series_budget,
     service_traits,
     totals,
 )
@@ -349,7 +349,7 @@ def _exemplars(
     of `other`, where services beyond their budget count, nobody knows whose it is: it goes.
     """
     found: list[totals.Key] = []
-    of_page = set[str]().union(*(label_budget.candidate_names(row.service) for row in page))
+    of_page = set[str]().union(*(series_budget.candidate_names(row.service) for row in page))
     for some in chunks(sorted({trace_id for _, trace_id in keys})):
         series = totals.keys(connection, total.c.exemplar_trace_id.in_(some), lock=lock)
         found += [key for key in series if dict(json.loads(key[1])).get("service") in (None, *of_page)]

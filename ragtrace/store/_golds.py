@@ -1,4 +1,4 @@
-"""Owns the gold sets: what a question needs, known beforehand and found by the question's words."""
+"""The gold sets: what a question needs, known beforehand and found by the question's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owns the labels: what people say of single requests, and the drawings by which these were chosen.
+"""The labels: what people say of single requests, and the drawings by which these were chosen.
 
 A label belongs to its request and goes with it. It holds whatever judges later: only the verdict beside it is of its
 time. Outcomes (feedback) and answers to alerts stand in tables of their own (`store/_feedback.py`).

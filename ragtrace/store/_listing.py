@@ -1,8 +1,8 @@
 """Requests as a page lists them, and slices of a window as a page draws them: work that is bounded at any store's size.
 
-A page looks at the newest requests before a place, as far as `Wanted.scan` of them, and gives out those that match; who
-wants more goes on from where it ended. A slice of time gives its first requests, so that a window costs as much in a
-store of a million requests as in one of ten thousand. All is led by the indexes on time, or by the index of
+A page looks at the newest requests before a place, as far as `Listing.scan` of them, and gives out those that match;
+who wants more goes on from where it ended. A slice of time gives its first requests, so that a window costs as much
+in a store of a million requests as in one of ten thousand. All is led by the indexes on time, or by the index of
 words, which is in the order of time as well.
 """
 
@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from ragtrace.store import _search as search
 from ragtrace.store._requests import ANALYZED, COLUMNS, listed
 from ragtrace.store.database import clean
-from ragtrace.store.rows import COVERAGE, Glance, Listing, Position, RequestPage
+from ragtrace.store.rows import COVERAGE, DiagnosisSummary, Listing, Position, RequestPage
 from ragtrace.store.tables import STAGE_NAMES, diagnosis, request, request_label, trait
 
 __all__ = ["bounds", "count", "page", "services_of", "slices", "start_of"]
@@ -146,7 +146,9 @@ _GLANCED: Final = (
 _OF_STAGES: Final = tuple(diagnosis.c[f"{stage}_{what}"] for what in ("state", "reason") for stage in STAGE_NAMES)
 
 
-def slices(connection: sa.Connection, wanted: Listing, bounds: Sequence[int], each: int) -> list[list[Glance]]:
+def slices(
+    connection: sa.Connection, wanted: Listing, bounds: Sequence[int], each: int
+) -> list[list[DiagnosisSummary]]:
     """Of each slice between two neighbors of `bounds` the first `each` analyzed requests of the random stratum."""
     query = (
         sa.select(*_GLANCED, *_OF_STAGES)
@@ -166,9 +168,9 @@ def slices(connection: sa.Connection, wanted: Listing, bounds: Sequence[int], ea
     ]
 
 
-def _glance(row: Sequence[Any]) -> Glance:
+def _glance(row: Sequence[Any]) -> DiagnosisSummary:
     own, stages = len(_GLANCED), len(STAGE_NAMES)
-    return Glance._make((*row[:own], tuple(row[own : own + stages]), tuple(row[own + stages :])))
+    return DiagnosisSummary._make((*row[:own], tuple(row[own : own + stages]), tuple(row[own + stages :])))
 
 
 def count(connection: sa.Connection, wanted: Listing, most: int) -> int:

@@ -44,7 +44,7 @@ from ragtrace.store._content import (
     write_addendum,
     write_record,
 )
-from ragtrace.store.database import Database, bigint, chunks, clean, insert, insert_for, look_up, take_turn
+from ragtrace.store.database import Database, bigint, chunks, clean, insert, insert_for, look_up, take_advisory_lock
 from ragtrace.store.rows import COVERAGE, Delta
 from ragtrace.store.tables import addendum, request
 from ragtrace.store.totals import uncounted
@@ -110,7 +110,7 @@ class Batch:
         """Write the batch, without what was erased, and return what was written. Tables and rows are taken in one
         order, so that two writers never wait for each other."""
         if self._rows or self._addenda.request_ids or self._feedback:
-            self._addenda.take_turn(connection, alone=bool(self._feedback))
+            self._addenda.take_advisory_lock(connection, alone=bool(self._feedback))
         kept = requests.without_erased(connection, self._items)
         batch = self if len(kept) == len(self._items) else Batch(kept)
         batch._write(connection)
@@ -332,7 +332,7 @@ class _Addenda:
         self._rows = [_addendum_row(identity, self._given[identity], texts) for identity in sorted(self._given)]
         self.request_ids: Collection[str] = {row["request_id"] for row in self._rows}
 
-    def take_turn(self, connection: sa.Connection, *, alone: bool = False) -> None:
+    def take_advisory_lock(self, connection: sa.Connection, *, alone: bool = False) -> None:
         """Writers of records go side by side, one of addenda (or of what else joins a record) alone: else a record and
         its addendum, written by two at once, would not see each other."""
         wait_for_turn(connection, alone=bool(self._rows) or alone)
@@ -349,8 +349,8 @@ class _Addenda:
 
 
 def wait_for_turn(connection: sa.Connection, *, alone: bool = False) -> None:
-    """See `Addenda.take_turn`."""
-    take_turn(connection, _TURN, shared=not alone)
+    """See `Addenda.take_advisory_lock`."""
+    take_advisory_lock(connection, _TURN, shared=not alone)
 
 
 def _addendum_row(identity: str, given: Addendum, texts: Texts) -> dict[str, Any]:

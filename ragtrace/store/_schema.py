@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from ragtrace import resources
 from ragtrace.errors import SchemaMismatch, StoreUnavailable
 from ragtrace.store.address import Address
-from ragtrace.store.database import Database, take_turn
+from ragtrace.store.database import Database, take_advisory_lock
 from ragtrace.store.rows import SchemaState
 from ragtrace.store.tables import metadata
 
@@ -87,7 +87,7 @@ def _upgrade(database: Database) -> str:
     if database.address.is_sqlite:
         _use_wal(database, _LOCK_SECONDS)
     with database.write() as connection:
-        take_turn(connection, _LOCK_KEY)
+        take_advisory_lock(connection, _LOCK_KEY)
         current, head = _current(connection), _head()
         if current is None:
             _refuse_strangers(database.address, connection)

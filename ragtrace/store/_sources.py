@@ -1,4 +1,4 @@
-"""Owns the sources of documents: the history of the reports on them, and what it says by now."""
+"""The sources of documents: the history of the reports on them, and what it says by now."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ from ragtrace.store import (
     _sources as sources,
     _spans as spans,
     drift,
-    label_budget,
     populations,
     retention,
+    series_budget,
     service_traits as service_views,
     totals,
 )
@@ -48,7 +48,6 @@ from ragtrace.store._inspection import Inspected
 from ragtrace.store._prompt_frames import PromptFrames
 from ragtrace.store.address import Address
 from ragtrace.store.database import Database, clean
-from ragtrace.store.label_budget import Place
 from ragtrace.store.retention import Kept, Pruned
 from ragtrace.store.rows import (
     COVERAGE,
@@ -57,14 +56,14 @@ from ragtrace.store.rows import (
     ChunkSeen,
     Citing,
     CorrectedRate,
-    Deed,
+    DeletionRecord,
+    DiagnosisSummary,
     Drawing,
     Drawn,
     Drift,
     DueTrace,
     Finished,
     GateRun,
-    Glance,
     GradeLine,
     Job,
     JobRow,
@@ -77,6 +76,7 @@ from ragtrace.store.rows import (
     Position,
     Release,
     Replayed,
+    RequestFilter,
     RequestLabel,
     RequestPage,
     RequestRow,
@@ -90,8 +90,8 @@ from ragtrace.store.rows import (
     StoredPart,
     Total,
     TraceJudgment,
-    Wanted,
 )
+from ragtrace.store.series_budget import Place
 from ragtrace.types import ANALYZER_VERSION, Analysis, Fault, Gold, Item, RequestRecord
 
 __all__ = ["Store"]
@@ -205,7 +205,7 @@ class Store:
         with self._database.read() as connection:
             return listing.page(connection, wanted, before, limit, scan)
 
-    def slices(self, wanted: Listing, bounds: Sequence[int], each: int) -> list[list[Glance]]:
+    def slices(self, wanted: Listing, bounds: Sequence[int], each: int) -> list[list[DiagnosisSummary]]:
         """Of each slice of time between two neighbors of `bounds` (nanoseconds) the first `each` analyzed requests of
         the random stratum, of the service, segment and tenant that are wanted."""
         with self._database.read() as connection:
@@ -465,7 +465,7 @@ class Store:
         with self._database.read() as connection:
             return populations.services(connection)
 
-    def measured(self, wanted: Wanted, metrics: Sequence[str]) -> Iterator[MeasuredRequest]:
+    def measured(self, wanted: RequestFilter, metrics: Sequence[str]) -> Iterator[MeasuredRequest]:
         """The requests of one side of a comparison with these scores, oldest first, of one state of the store."""
         with self._database.read() as connection:
             yield from populations.measured(connection, wanted, metrics)
@@ -504,17 +504,17 @@ class Store:
     def exposed(self) -> dict[tuple[str, str], tuple[str, ...]]:
         """By label and service, which values are exported by name, in the order in which they got their place."""
         with self._database.read() as connection:
-            return label_budget.read(connection)
+            return series_budget.read(connection)
 
     def expose(self, new: Iterable[Place]) -> None:
         """Give values of labels a place behind those that have one, as far as their budgets leave any."""
         with self._database.write() as connection:
-            label_budget.add(connection, new)
+            series_budget.add(connection, new)
 
     def admit(self, service: str) -> bool:
         """Let a service count under its own name, whatever the budgets say. False where it does."""
         with self._database.write() as connection:
-            return label_budget.admit(connection, service)
+            return series_budget.admit(connection, service)
 
     def forget_totals(self, service: str, segment: str | None = None) -> dict[str, int]:
         """Delete all that is exported under a service's name, or the series of one segment, and write down who did so.
@@ -529,7 +529,7 @@ class Store:
         of = [(deed.subject.get("service"), deed.at / 1e9) for deed in deeds if "segment" not in deed.subject]
         return {service: at for service, at in of if service is not None}
 
-    def audit(self, since: float = 0.0) -> list[Deed]:
+    def audit(self, since: float = 0.0) -> list[DeletionRecord]:
         """What people had deleted since a moment in Unix seconds, earliest first."""
         with self._database.read() as connection:
             return audit.find(connection, int(since * 1e9))

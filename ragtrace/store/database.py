@@ -41,7 +41,7 @@ __all__ = [
     "insert_numbered",
     "look_up",
     "pages",
-    "take_turn",
+    "take_advisory_lock",
 ]
 
 T = TypeVar("T")
@@ -196,7 +196,7 @@ def insert_for(dialect: str, table: sa.Table) -> sqlite.Insert:
     return cast(sqlite.Insert, postgresql.insert(table))
 
 
-def take_turn(connection: sa.Connection, key: int, *, shared: bool = False) -> None:
+def take_advisory_lock(connection: sa.Connection, key: int, *, shared: bool = False) -> None:
     """Wait until no other transaction has this turn, and keep it to the end of this one; a shared turn is had beside
     other shared ones. In SQLite only one transaction writes anyway."""
     if connection.dialect.name != "sqlite":

@@ -1,4 +1,4 @@
-"""Owns the identity of chunks: which content each chunk id held under which version of the index, and what drifted.
+"""The identity of chunks: which content each chunk id held under which version of the index, and what drifted.
 
 Index versions are ordered by the time at which they came into use. A chunk is compared once, with the newest earlier
 version that had its id or its content: `unchanged`, `rewritten` (same id, other content) or `renumbered` (same content,
@@ -17,7 +17,7 @@ from ragtrace.registry.instruments import CHUNK_DRIFT
 from ragtrace.store import totals
 from ragtrace.store._content import fetch_texts
 from ragtrace.store._releases import CAME_AT
-from ragtrace.store.database import chunks, clean, insert, take_turn
+from ragtrace.store.database import chunks, clean, insert, take_advisory_lock
 from ragtrace.store.rows import ChunkSeen, Delta, Drift
 from ragtrace.store.tables import chunk_identity, release
 from ragtrace.types import content_hash
@@ -127,7 +127,7 @@ def _is_wanted(seen: ChunkSeen, known: set[str], ranks: Mapping[str, int]) -> bo
 
 def note(connection: sa.Connection, seen: Iterable[ChunkSeen]) -> None:
     """Note what is unseen, compare it, and count what drifted, all once."""
-    take_turn(connection, _TURN)  # two that write at once would not see, and not compare, each other's chunks
+    take_advisory_lock(connection, _TURN)  # two that write at once would not see, and not compare, each other's chunks
     deltas: list[Delta] = []
     for service, given in _by_service(unseen(connection, seen)).items():
         connection.execute(insert(connection, chunk_identity), [_columns(each) for each in given])

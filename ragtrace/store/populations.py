@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from ragtrace.registry.instruments import ANSWER_COVERAGE
 from ragtrace.store._golds import question_hash
 from ragtrace.store.database import begins, bigint, clean, insert_for, pages
-from ragtrace.store.rows import COVERAGE, SILENT, UNANSWERED, MeasuredRequest, Replayed, Traits, Wanted
+from ragtrace.store.rows import COVERAGE, SILENT, UNANSWERED, MeasuredRequest, Replayed, RequestFilter, Traits
 from ragtrace.store.tables import STAGE_NAMES, diagnosis, release, request, score, trait
 from ragtrace.types import GenerateRun, RequestRecord
 
@@ -138,7 +138,7 @@ def _distinct(connection: sa.Connection, column: sa.Column[Any]) -> list[str]:
     return found
 
 
-def measured(connection: sa.Connection, wanted: Wanted, metrics: Sequence[str]) -> Iterator[MeasuredRequest]:
+def measured(connection: sa.Connection, wanted: RequestFilter, metrics: Sequence[str]) -> Iterator[MeasuredRequest]:
     """The requests that are wanted, oldest first."""
     versions = {clean(component): clean(version) for component, version in wanted.versions}
     others = {clean(component): clean(version) for component, version in wanted.others}
@@ -150,13 +150,13 @@ def measured(connection: sa.Connection, wanted: Wanted, metrics: Sequence[str]) 
 
 
 def is_of_versions(carried: Mapping[str, str], versions: Mapping[str, str], others: Mapping[str, str]) -> bool:
-    """Whether a request that carries these versions is wanted; versions, others: as `Wanted` has them."""
+    """Whether a request that carries these versions is wanted; versions, others: as `RequestFilter` has them."""
     if not versions.items() <= carried.items():
         return False
     return not others or (others.keys() <= carried.keys() and not others.items() <= carried.items())
 
 
-def _query(connection: sa.Connection, wanted: Wanted, versions: Mapping[str, str]) -> sa.Select[Any]:
+def _query(connection: sa.Connection, wanted: RequestFilter, versions: Mapping[str, str]) -> sa.Select[Any]:
     since = [at for at in (wanted.since, _first_seen(connection, wanted.service, versions)) if at is not None]
     until = [] if wanted.until is None else [wanted.until]
     query = sa.select(*_COLUMNS).select_from(_JOINED).where(request.c.service == clean(wanted.service))

@@ -19,8 +19,9 @@ __all__ = [
     "ChunkSeen",
     "Citing",
     "CorrectedRate",
-    "Deed",
+    "DeletionRecord",
     "Delta",
+    "DiagnosisSummary",
     "Drawing",
     "Drawn",
     "Drift",
@@ -30,7 +31,6 @@ __all__ = [
     "Finished",
     "FollowUp",
     "GateRun",
-    "Glance",
     "GradeLine",
     "Job",
     "JobRow",
@@ -45,6 +45,7 @@ __all__ = [
     "Position",
     "Release",
     "Replayed",
+    "RequestFilter",
     "RequestLabel",
     "RequestPage",
     "RequestRow",
@@ -59,7 +60,6 @@ __all__ = [
     "Total",
     "TraceJudgment",
     "Traits",
-    "Wanted",
     "unanswered",
     "verifier_of",
 ]
@@ -95,7 +95,7 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class DeletionRecord:
     """What somebody had deleted. at: nanoseconds; actor: user and host; rows: how many, by table."""
 
     at: int
@@ -322,7 +322,7 @@ class Position(NamedTuple):
     request_id: str
 
 
-class Glance(NamedTuple):
+class DiagnosisSummary(NamedTuple):
     """A request's newest coverage diagnosis, as a page over thousands of them counts it. states, reasons: by stage in
     the order of the path, None where the stage does not apply, or there is no reason. expenses: JSON by stage, of
     microseconds, tokens in and out, who counted them, and cost; None of an analysis before these were kept."""
@@ -547,7 +547,7 @@ class Replayed:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestFilter:
     """Which requests are compared: of a service, in [since, until) nanoseconds, of a replay (None: of none), with these
     versions. others: of requests that carry these components, not all of them in these versions; (): of all."""
 

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 import sqlalchemy as sa
 
 from ragtrace.registry.instruments import ANALYSIS_COST, ATTRIBUTION_BUDGET_EXHAUSTED
-from ragtrace.store import _audit as audit, label_budget
+from ragtrace.store import _audit as audit, series_budget
 from ragtrace.store.database import Database, chunks, clean, insert, insert_for, pages
 from ragtrace.store.rows import ATTRIBUTION, Delta, Exemplar, Labels, Total
 from ragtrace.store.tables import counted, exposed, release, source, source_report, spending, success, total
@@ -98,7 +98,7 @@ def add(connection: sa.Connection, deltas: Iterable[Delta]) -> None:
     sums: dict[tuple[str, str], dict[str, Any]] = {}
     written: dict[Labels, str] = {}  # most deltas of a batch have the same labels
     now = time.time()
-    for delta in label_budget.named(connection, tuple(deltas)):
+    for delta in series_budget.named(connection, tuple(deltas)):
         labels = written.get(delta.labels) or written.setdefault(delta.labels, _written(delta.labels))
         key = (delta.name, labels)
         new = {"name": key[0], "labels": key[1], "value": 0.0, "first_at": now, **dict.fromkeys(_EXEMPLAR)}
@@ -169,7 +169,7 @@ def forget_service(connection: sa.Connection, service: str, segment: str | None,
     if segment is None:
         for table in (release, source_report, source):
             gone[table.name] = connection.execute(sa.delete(table).where(table.c.service == clean(service))).rowcount
-    gone[exposed.name] = label_budget.forget(connection, service, segment)
+    gone[exposed.name] = series_budget.forget(connection, service, segment)
     gone[total.name] = _forget_series(connection, service, segment)
     if segment is None:
         gone[success.name] = connection.execute(sa.delete(success).where(success.c.service == clean(service))).rowcount

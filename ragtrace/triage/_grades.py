@@ -1,4 +1,4 @@
-"""What the grades of the judge of relevance say of a window: more retrieval that is INCORRECT, and since which release.
+"""Grades of the judge of relevance in a window: whether more retrieval is INCORRECT, and since which release.
 
 Grades stand in the analyses where the analyzer had such a judge. They prove no break; they say where to look.
 """

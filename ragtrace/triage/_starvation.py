@@ -1,4 +1,4 @@
-"""Who lost places in prompts that his documents deserve, since a release: a hint beside the walk, which is no break."""
+"""Starved providers: whose documents lost places in prompts that they deserve, since a release; a hint, no break."""
 
 from __future__ import annotations
 

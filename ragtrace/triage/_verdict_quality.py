@@ -1,4 +1,4 @@
-"""How right a service's verdicts are, as far as that is known: what its calibration promises, and corrected rates.
+"""The quality of a service's verdicts, as far as it is known: what its calibration promises, and corrected rates.
 
 A promise is of injected losses, never of natural ones. Rates are corrected by labels of people, of the last window that
 has any.

@@ -28,7 +28,7 @@ from ragtrace.analyze.worker import WorkerSettings
 from ragtrace.errors import ConfigurationError
 from ragtrace.multiplicity import holm
 from ragtrace.plausible_values import is_weighable
-from ragtrace.store import MeasuredRequest, ServiceCalibration, Store, Wanted
+from ragtrace.store import MeasuredRequest, RequestFilter, ServiceCalibration, Store
 from ragtrace.times import shown_time
 from ragtrace.triage._checks import chance_of_rise, check, doubts, is_surely_over, rise_text, segments_of
 from ragtrace.triage._evidence import Window, draw
@@ -216,7 +216,7 @@ def _is_suspected(measured: MeasuredRequest) -> bool:
 
 
 def _random_stratum(store: Store, service: str, window: Window) -> list[MeasuredRequest]:
-    wanted = Wanted(service, window.since, window.until)
+    wanted = RequestFilter(service, window.since, window.until)
     return [each for each in store.measured(wanted, ()) if each.head_sampled and is_weighable(each.head_probability)]
 
 

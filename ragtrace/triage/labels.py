@@ -34,7 +34,7 @@ from ragtrace.label_statistics import (
 )
 from ragtrace.plausible_values import is_weighable
 from ragtrace.registry.instruments import STAGES
-from ragtrace.store import CorrectedRate, Drawing, Drawn, MeasuredRequest, RequestLabel, Store, Wanted
+from ragtrace.store import CorrectedRate, Drawing, Drawn, MeasuredRequest, RequestFilter, RequestLabel, Store
 from ragtrace.triage._evidence import Window
 
 __all__ = [
@@ -93,7 +93,7 @@ def draw_labels(
     """
     if not LEAST_UNIFORM <= uniform <= 1:
         raise ConfigurationError.of("--uniform", uniform, f"a share from {LEAST_UNIFORM} to 1")
-    wanted = Wanted(service, window.since, window.until, versions=tuple((versions or {}).items()))
+    wanted = RequestFilter(service, window.since, window.until, versions=tuple((versions or {}).items()))
     requests = [each for each in store.measured(wanted, ()) if _is_judged(each)]
     if not requests:
         raise ConfigurationError(
@@ -170,7 +170,7 @@ def _whole_population(store: Store, drawing: Drawing) -> list[MeasuredRequest]:
 
     What retention keeps of a window, because somebody labeled it, is no fair sample of it. Raises: ConfigurationError.
     """
-    wanted = Wanted(drawing.service, drawing.since, drawing.until, versions=tuple(drawing.versions.items()))
+    wanted = RequestFilter(drawing.service, drawing.since, drawing.until, versions=tuple(drawing.versions.items()))
     requests = _of_drawing(store.measured(wanted, ()), drawing)
     if not requests or len(requests) < _KEPT * drawing.population:
         raise ConfigurationError(

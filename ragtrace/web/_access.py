@@ -1,5 +1,5 @@
-"""Who looks at the pages: people by tokens or by what a proxy says, each with a tenant and a role, or whoever sits at
-this machine.
+"""Access to the pages: by tokens or by what a proxy says, each with a tenant and a role, or whoever sits at this
+machine.
 
 A token comes in the header Authorization, or once in a form, from when on a cookie stands for it. The cookie is signed,
 ends, and ends at once when the token leaves the file. A form carries a signature of the cookie beside what is sent.

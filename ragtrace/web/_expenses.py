@@ -1,4 +1,4 @@
-"""What the stages of a window's requests took, as the overview shows it: time, tokens and cost by stage."""
+"""Expenses of a window by stage, as the overview shows them: time, tokens and cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from ragtrace.store import Glance
+from ragtrace.store import DiagnosisSummary
 from ragtrace.types import TokenSource
 
 __all__ = ["ExpenseLine", "expense_lines"]
@@ -42,7 +42,7 @@ _Taken: TypeAlias = tuple[int, int | None, int | None, TokenSource | None, float
 _READ: Final = msgspec.json.Decoder(dict[str, _Taken])
 
 
-def expense_lines(glances: Iterable[Glance]) -> Iterator[ExpenseLine]:
+def expense_lines(glances: Iterable[DiagnosisSummary]) -> Iterator[ExpenseLine]:
     """A line for each stage that ran, weighted to be of the traffic."""
     by_stage: dict[str, list[tuple[float, _Taken]]] = {stage: [] for stage in _STAGES}
     for glance in glances:

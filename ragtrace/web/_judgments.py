@@ -1,4 +1,5 @@
-"""What people say on the pages: labels of a request, the chunks that its question needs, and whether a page was right.
+"""Judgments that people give in the browser: labels of a request, the chunks that its question needs, and whether an
+alert was right.
 
 What is sent is checked against what the request holds: no stage, no chunk and no alert comes from the form alone.
 """

@@ -18,7 +18,7 @@ from ragtrace.analyze.services import remedy
 from ragtrace.html_page import Html
 from ragtrace.registry.instruments import STAGES
 from ragtrace.registry.wording import VERDICTS, cause_words, reason_words
-from ragtrace.store import Glance, Listing, Release, Store
+from ragtrace.store import DiagnosisSummary, Listing, Release, Store
 from ragtrace.store.tables import STAGE_NAMES
 from ragtrace.triage import promise
 from ragtrace.types import Stage
@@ -321,7 +321,7 @@ _Tallies = dict[tuple[object, int], Tally]
 """By slice or by segment, and stage (its place in the path)."""
 
 
-def _tallied(keyed: Iterable[tuple[object, Glance]]) -> _Tallies:
+def _tallied(keyed: Iterable[tuple[object, DiagnosisSummary]]) -> _Tallies:
     """The states of requests under their keys. Most requests are alike, and are counted together."""
     found: _Tallies = {}
     alike = Counter((key, one.states, one.head_probability) for key, one in keyed)
@@ -336,7 +336,7 @@ def _tallied(keyed: Iterable[tuple[object, Glance]]) -> _Tallies:
     return found
 
 
-def _by_slice(slices: Sequence[Sequence[Glance]]) -> _Tallies:
+def _by_slice(slices: Sequence[Sequence[DiagnosisSummary]]) -> _Tallies:
     return _tallied((number, one) for number, ones in enumerate(slices) for one in ones)
 
 
@@ -344,7 +344,7 @@ def _weight(probability: float) -> float:
     return 1.0 / probability if probability else 1.0
 
 
-def _share_among(ones: Iterable[Glance], ids: Container[str]) -> Share | None:
+def _share_among(ones: Iterable[DiagnosisSummary], ids: Container[str]) -> Share | None:
     """The share of these requests among others."""
     whole = squares = part = 0.0
     count = of = 0
@@ -356,7 +356,7 @@ def _share_among(ones: Iterable[Glance], ids: Container[str]) -> Share | None:
     return _share(whole, squares, of, part, count)
 
 
-def _stage_lines(known: Sequence[Glance], whole: Sequence[Tally], link: _Link) -> Iterator[StageLine]:
+def _stage_lines(known: Sequence[DiagnosisSummary], whole: Sequence[Tally], link: _Link) -> Iterator[StageLine]:
     for place, info in enumerate(STAGES):
         stage, tally = STAGE_NAMES[place], whole[place]
         broken = tally.share()
@@ -403,9 +403,9 @@ def _told(marks: Sequence[_Mark], breaks: Sequence[Break]) -> Iterator[ReleaseMa
         yield ReleaseMark(number, at, version, tuple(stages))
 
 
-def _breaks(known: Sequence[Glance], marks: Sequence[_Mark], link: _Link) -> Iterator[Break]:
+def _breaks(known: Sequence[DiagnosisSummary], marks: Sequence[_Mark], link: _Link) -> Iterator[Break]:
     """The groups of broken requests, the largest first."""
-    groups: dict[tuple[Stage, str | None], list[Glance]] = {}
+    groups: dict[tuple[Stage, str | None], list[DiagnosisSummary]] = {}
     for one in known:
         if one.stage is not None:
             groups.setdefault((one.stage, one.suspected_rollout), []).append(one)
@@ -432,9 +432,9 @@ def _breaks(known: Sequence[Glance], marks: Sequence[_Mark], link: _Link) -> Ite
             )
 
 
-def _worst_segments(during: Sequence[Glance], ids: Container[str]) -> tuple[tuple[str, Share], ...]:
+def _worst_segments(during: Sequence[DiagnosisSummary], ids: Container[str]) -> tuple[tuple[str, Share], ...]:
     """The segments with the highest share of these requests among those with at least `_LEAST` requests."""
-    of_segments: dict[str, list[Glance]] = {}
+    of_segments: dict[str, list[DiagnosisSummary]] = {}
     for one in during:
         of_segments.setdefault(one.segment, []).append(one)
     shares = [

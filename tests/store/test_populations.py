@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
-from ragtrace.store import Finished, Judge, MeasuredRequest, Replayed, Store, Wanted, populations
+from ragtrace.store import Finished, Judge, MeasuredRequest, Replayed, RequestFilter, Store, populations
 from ragtrace.store._golds import question_hash
 from ragtrace.store.populations import traits_of
 from ragtrace.store.rows import UNANSWERED, unanswered
@@ -38,7 +38,7 @@ METRICS = ("answer_coverage", "query_coverage")
 
 
 def _found(store: Store, *metrics: str, **wanted: Any) -> list[MeasuredRequest]:
-    return list(store.measured(Wanted(**{"service": "shop", **wanted}), metrics))
+    return list(store.measured(RequestFilter(**{"service": "shop", **wanted}), metrics))
 
 
 def _ids(store: Store, **wanted: Any) -> list[str]:
@@ -164,8 +164,10 @@ def test_a_score_by_another_analysis_is_not_taken(store: Store, make_record: Mak
     assert _found(store, "query_coverage")[0].values == (None,)
 
 
-@pytest.mark.parametrize("wanted", [Wanted("s"), Wanted("s", replay="n"), Wanted("s", versions=(("model", "m"),))])
-def test_pages_are_found_by_their_time(tmp_path: Path, wanted: Wanted) -> None:
+@pytest.mark.parametrize(
+    "wanted", [RequestFilter("s"), RequestFilter("s", replay="n"), RequestFilter("s", versions=(("model", "m"),))]
+)
+def test_pages_are_found_by_their_time(tmp_path: Path, wanted: RequestFilter) -> None:
     """No page reads the whole store; replays are found by their own index."""
     with Store.open(f"sqlite:///{tmp_path}/plan.db") as store, store._database.read() as connection:
         query = populations._query(connection, wanted, dict(wanted.versions))

@@ -30,10 +30,10 @@ from ragtrace.store import (
     FollowUp,
     GateRun,
     Release,
+    RequestFilter,
     SchemaState,
     SourceState,
     Store,
-    Wanted,
     _content as content,
     check,
     migrate,
@@ -201,7 +201,7 @@ def test_a_database_of_an_old_schema_keeps_what_it_holds(
         with store._database.read() as connection:  # it is not known when they began: today at the latest
             days = set(connection.scalars(sa.select(metadata.tables["counted"].c.day)))
         assert [abs(day - time.time() // 86_400) <= 1 for day in days] == [True]
-        found = list(store.measured(Wanted("shop"), ()))
+        found = list(store.measured(RequestFilter("shop"), ()))
         assert [(each.request_id, each.traits) for each in found] == [(each, traits_of(held[each])) for each in held]
         store.add_gate_run(GateRun("g", "shop", 1, "pass", "a", "b"), b"{}")
         store.write([make_record(), Addendum(request_id="r1", service="shop", addendum_id="a", flags=("late",))])

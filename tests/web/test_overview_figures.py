@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from ragtrace.registry.instruments import STAGES
-from ragtrace.store import Glance
+from ragtrace.store import DiagnosisSummary
 from ragtrace.web._drawings import _apart
 from ragtrace.web._expenses import expense_lines
 from ragtrace.web._overview import _DRAWN, _by_slice, _marks, _service_cell, _tallied, _whole, _worst_segments
@@ -15,10 +15,10 @@ from ragtrace.web._overview import _DRAWN, _by_slice, _marks, _service_cell, _ta
 SOUND, BROKEN = ("sound", None, "sound", None), ("sound", None, "broken", None)
 
 
-def glance(states: tuple[str | None, ...], probability: float, expenses: str | None = None) -> Glance:
+def glance(states: tuple[str | None, ...], probability: float, expenses: str | None = None) -> DiagnosisSummary:
     """A request that was kept with this probability."""
     found = ("r", "s", 1, probability, "no_break_found", None, None, None, expenses, states, (None,) * 4)
-    return Glance._make(found)
+    return DiagnosisSummary._make(found)
 
 
 def test_requests_that_are_alike_are_counted_as_each_for_itself() -> None:
@@ -39,7 +39,7 @@ def test_requests_that_are_alike_are_counted_as_each_for_itself() -> None:
 def test_the_worst_segments_are_those_with_the_highest_share() -> None:
     """A small one where nearly all break comes before a large one with more breaks; too small ones are left out."""
 
-    def of(segment: str, count: int, broken: int) -> list[Glance]:
+    def of(segment: str, count: int, broken: int) -> list[DiagnosisSummary]:
         ids = (f"{segment}-{'broken' if place < broken else 'sound'}-{place}" for place in range(count))
         return [glance(SOUND, 1.0)._replace(request_id=one, segment=segment) for one in ids]
 

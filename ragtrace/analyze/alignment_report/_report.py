@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias, get_args
 
-from ragtrace.analyze._generator import GeneratorEngine
-from ragtrace.analyze._retriever import EmbeddingEngine, RetrieverEngine
+from ragtrace.analyze._generator_attribution import GeneratorEngine
+from ragtrace.analyze._retriever_attribution import EmbeddingEngine, RetrieverEngine
 from ragtrace.analyze.alignment_report._rates import (
     ORIGINAL,
     RESAMPLES,

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from typing import Final
 
-from ragtrace.analyze._generator import GeneratorEngine
-from ragtrace.analyze._retriever import EmbeddingEngine, RetrieverEngine
+from ragtrace.analyze._generator_attribution import GeneratorEngine
+from ragtrace.analyze._retriever_attribution import EmbeddingEngine, RetrieverEngine
 from ragtrace.analyze.alignment import ranking_of
 from ragtrace.analyze.alignment_report._rates import (
     CONDITION,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.alignment import rank_by_score, spearman, warg
-from ragtrace.analyze._generator import GeneratorEngine
+from ragtrace.analyze._generator_attribution import GeneratorEngine
 from ragtrace.analyze.alignment import ranking_of
 from ragtrace.analyze.alignment_report._rates import WeightedMean, estimated
 from ragtrace.analyze.alignment_report._rescoring import Skipped

@@ -1,4 +1,4 @@
-"""Is a figure of an answer stated by the evidence, stated on the scale of a heading, or computed from other figures?
+"""Figures (numbers) of an answer: stated by the evidence, stated on the scale of a heading, or computed from others.
 
 A figure is computed where one operation on two figures gives it within the rounding that it shows, or an expression
 that the claim writes out ("3 × 40"). The operation must be one that the claim or the question names ("difference", "per

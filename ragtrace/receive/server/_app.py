@@ -26,7 +26,7 @@ from ragtrace.receive.server._bodies import (
     received,
 )
 from ragtrace.receive.server._commit_queue import Intake
-from ragtrace.receive.server._ingest import One, Places, Taking, tenant_of
+from ragtrace.receive.server._ingest import Ingestor, IngestRequest, Places, tenant_of
 from ragtrace.receive.server._meter import CONTENT_TYPE_LATEST, BacklogProbe, Meter, StoreTimeout
 from ragtrace.store import Store
 
@@ -41,7 +41,7 @@ __all__ = ["make_app"]
 _ROUTES: Final = ", ".join(each.path for each in SIGNALS)
 
 
-def make_app(store: Store, intake: Intake, taking: Taking, meter: Meter, scrapers: Access | None) -> Starlette:
+def make_app(store: Store, intake: Intake, ingestor: Ingestor, meter: Meter, scrapers: Access | None) -> Starlette:
     """The application, for any ASGI server. `scrapers`: who may read the metrics; None: nobody, there are none then.
 
     Raises: MissingExtraError.
@@ -53,7 +53,7 @@ def make_app(store: Store, intake: Intake, taking: Taking, meter: Meter, scraper
         from starlette.routing import Route
     except ImportError:
         raise MissingExtraError("starlette", "serve") from None
-    bodies = _Bodies(taking)
+    bodies = _Bodies(ingestor)
     backlog = BacklogProbe(store)
     state = _State(backlog, intake)
     routes = [Route(each.path, bodies.route(each), methods=["POST"]) for each in SIGNALS]
@@ -88,8 +88,8 @@ class _OneLength:
 class _Bodies:
     """Takes what is posted."""
 
-    def __init__(self, taking: Taking) -> None:
-        self._taking, self._limits = taking, taking.limits
+    def __init__(self, ingestor: Ingestor) -> None:
+        self._ingestor, self._limits = ingestor, ingestor.limits
         self._requests = Places(self._limits.requests, "requests are under way")
         self._bytes = Places(self._limits.bodies, "bytes are being read", self._limits.body)
 
@@ -101,7 +101,7 @@ class _Bodies:
 
             kind = _kind(request)
             try:
-                with self._taking.request("http", signal) as one:
+                with self._ingestor.request("http", signal) as one:
                     taken = await self._take(request, kind, one)
                 return Response(await asyncio.to_thread(taken.encoded, kind), media_type=kind)
             except Refused as refused:
@@ -111,7 +111,7 @@ class _Bodies:
 
         return take
 
-    async def _take(self, request: Request, kind: str, one: One) -> DecodedBody:
+    async def _take(self, request: Request, kind: str, one: IngestRequest) -> DecodedBody:
         """What was taken. Raises: Refused, StoreError."""
         tenant = one.authorize(request.headers.getlist("authorization"))
         if kind not in (PROTOBUF, JSON):

@@ -27,7 +27,7 @@ from ragtrace.receive.server._commit_queue import Intake
 from ragtrace.receive.server._meter import Meter, Protocol
 from ragtrace.record.content import ContentPolicy
 
-__all__ = ["Accounts", "One", "Places", "Taking", "Turns", "tenant_of"]
+__all__ = ["IngestRequest", "Ingestor", "Places", "ProcessorBudgets", "TenantScheduler", "tenant_of"]
 
 _T = TypeVar("_T")
 _CONTENDED: Final = 10.0  # seconds after a body had to wait for its turn
@@ -72,7 +72,7 @@ class Places:
             self.give_back(tenant)
 
 
-class Accounts:
+class ProcessorBudgets:
     """The processor time that each tenant has left: it grows by a rate up to a burst, and decoding its bodies is paid
     from it. Who has most is served first; who has none is refused while others wait for their turns.
     """
@@ -116,12 +116,12 @@ class _Job:
     done: Future[Any] = field(default_factory=Future)
 
 
-class Turns:
-    """Works for tenants in a few threads. The next is one that has fewest of them, and of these the one with most of
-    its processor time left. What its caller no longer waits for is not begun.
+class TenantScheduler:
+    """A few threads that work for tenants in turn. The next is one that has fewest of them, and of these the one with
+    most of its processor time left. What its caller no longer waits for is not begun.
     """
 
-    def __init__(self, name: str, threads: TenantQuota, accounts: Accounts) -> None:
+    def __init__(self, name: str, threads: TenantQuota, accounts: ProcessorBudgets) -> None:
         self._pool = ThreadPoolExecutor(threads.total, f"ragtrace-{name}")
         self._threads, self._accounts = threads, accounts
         self._waiting: dict[str, deque[_Job]] = {}
@@ -197,14 +197,14 @@ class _Decoders:
     """
 
     def __init__(self, limits: ReceiverLimits) -> None:
-        self.accounts = Accounts(limits)
-        self.small = Turns("small", limits.decoders, self.accounts)
-        self.large = Turns("large", TenantQuota(1, 1), self.accounts)
+        self.accounts = ProcessorBudgets(limits)
+        self.small = TenantScheduler("small", limits.decoders, self.accounts)
+        self.large = TenantScheduler("large", TenantQuota(1, 1), self.accounts)
         self.places = Places(limits.large, "large bodies wait to be read")
 
 
-class Taking:
-    """What HTTP and gRPC have in common."""
+class Ingestor:
+    """The way of requests into the store, for HTTP and gRPC alike."""
 
     def __init__(
         self, intake: Intake, access: Access, policy: ContentPolicy, meter: Meter, limits: ReceiverLimits | None = None
@@ -214,10 +214,10 @@ class Taking:
         self._meter = meter
 
     @contextmanager
-    def request(self, protocol: Protocol, signal: Signal) -> Iterator[One]:
+    def request(self, protocol: Protocol, signal: Signal) -> Iterator[IngestRequest]:
         """A request that is taken within the block. Raises: Refused, also for what fails unforeseen."""
         answer = "failed"
-        one = One(*self._given, protocol, signal)
+        one = IngestRequest(*self._given, protocol, signal)
         try:
             yield one
             answer = "partial" if one.taken is not None and one.taken.rejected else "accepted"
@@ -237,8 +237,8 @@ class Taking:
             self._meter.answered(protocol, signal.name, answer)
 
 
-class One:
-    """One request on its way."""
+class IngestRequest:
+    """One request on its way: authorized, read, committed."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from typing import Any, Final
 from ragtrace.errors import ConfigurationError, MissingExtraError
 from ragtrace.receive._limits import affordable
 from ragtrace.receive.server._bodies import LATER, PROTOBUF, SIGNALS, Refused, Signal, retry_info, rpc_status
-from ragtrace.receive.server._ingest import One, Places, Taking
+from ragtrace.receive.server._ingest import Ingestor, IngestRequest, Places
 
 __all__ = ["methods", "start"]
 
@@ -25,7 +25,7 @@ _RETRY: Final = "google.rpc.retryinfo-bin"  # where OpenTelemetry's exporter for
 _SOON: Final = 1  # seconds
 
 
-async def start(taking: Taking, address: str, *, certificate: Path | None, key: Path | None) -> Any:
+async def start(ingestor: Ingestor, address: str, *, certificate: Path | None, key: Path | None) -> Any:
     """A server that takes all signals on `HOST:PORT`, and the port.
 
     Raises: ConfigurationError, MissingExtraError, OSError.
@@ -34,7 +34,7 @@ async def start(taking: Taking, address: str, *, certificate: Path | None, key: 
         import grpc
     except ImportError:
         raise MissingExtraError("grpcio", "serve") from None
-    limits = taking.limits
+    limits = ingestor.limits
     bounds = {
         "max_receive_message_length": min(limits.body, limits.inflated),
         "max_concurrent_streams": limits.streams,
@@ -44,7 +44,7 @@ async def start(taking: Taking, address: str, *, certificate: Path | None, key: 
         "so_reuseport": 0,
     }
     server = grpc.aio.server(options=[(f"grpc.{name}", bound) for name, bound in bounds.items()])
-    for path, take in methods(taking).items():
+    for path, take in methods(ingestor).items():
         service, name = path[1:].split("/")
         # as a stream: else the message is received, whoever sends it, before we are asked
         method = {name: grpc.stream_unary_rpc_method_handler(take)}
@@ -62,17 +62,17 @@ async def start(taking: Taking, address: str, *, certificate: Path | None, key: 
     return server, port
 
 
-def methods(taking: Taking) -> dict[str, Callable[[Any, Any], Awaitable[bytes]]]:
+def methods(ingestor: Ingestor) -> dict[str, Callable[[Any, Any], Awaitable[bytes]]]:
     """All that can be called, by path."""
-    calls = _Calls(taking)
+    calls = _Calls(ingestor)
     return {f"/{signal.service}/Export": calls.method(signal) for signal in SIGNALS}
 
 
 class _Calls:
     """Takes what is exported."""
 
-    def __init__(self, taking: Taking) -> None:
-        self._taking, self._limits = taking, taking.limits
+    def __init__(self, ingestor: Ingestor) -> None:
+        self._ingestor, self._limits = ingestor, ingestor.limits
         self._calls = Places(self._limits.requests, "calls are under way")
         self._reading = asyncio.Semaphore(self._limits.bodies.total)
         self._of_tenant = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(self._limits.bodies.tenant))
@@ -83,7 +83,7 @@ class _Calls:
 
         async def export(messages: Any, context: Any) -> bytes:
             try:
-                with self._taking.request("grpc", signal) as one:
+                with self._ingestor.request("grpc", signal) as one:
                     return await self._take(one, context)
             except Refused as refused:
                 await _abort(context, refused)
@@ -91,7 +91,7 @@ class _Calls:
 
         return export
 
-    async def _take(self, one: One, context: Any) -> bytes:
+    async def _take(self, one: IngestRequest, context: Any) -> bytes:
         """The answer. Raises: Refused, StoreError."""
         sent = [value for name, value in context.invocation_metadata() or () if name == "authorization"]
         tenant = one.authorize(sent)

@@ -31,7 +31,7 @@ from ragtrace.receive._tenants import Access, Claim, Everybody, Tokens
 from ragtrace.receive.server import _rpc as rpc_server
 from ragtrace.receive.server._app import make_app
 from ragtrace.receive.server._commit_queue import Intake
-from ragtrace.receive.server._ingest import Taking
+from ragtrace.receive.server._ingest import Ingestor
 from ragtrace.receive.server._meter import Meter
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
@@ -217,13 +217,13 @@ def run(store_url: str, config: Config, settings: ReceiverSettings, ready: Calla
             committed=meter.committed,
         )
         meter.watch(intake)
-        taking = Taking(intake, access, ContentPolicy(config), meter, limits)
+        ingestor = Ingestor(intake, access, ContentPolicy(config), meter, limits)
         assemblers = Assemblers(
             settings.assemblers, store_url, config, keep=settings.keep, access=access, counted=meter.assembled
         )
         http = uvicorn.Server(
             uvicorn.Config(
-                make_app(store, intake, taking, meter, scrapers),
+                make_app(store, intake, ingestor, meter, scrapers),
                 log_level="warning",
                 access_log=False,
                 ssl_certfile=settings.certificate,
@@ -236,7 +236,7 @@ def run(store_url: str, config: Config, settings: ReceiverSettings, ready: Calla
         try:
             with _told_to_stop(http):
                 assemblers.start()
-                asyncio.run(_serve(http, listener, taking, settings, ready))
+                asyncio.run(_serve(http, listener, ingestor, settings, ready))
         finally:
             intake.close()
             assemblers.stop()
@@ -287,7 +287,7 @@ def _listening(settings: ReceiverSettings) -> Iterator[socket.socket]:
 async def _serve(
     server: Any,
     listener: socket.socket,
-    taking: Taking,
+    ingestor: Ingestor,
     settings: ReceiverSettings,
     ready: Callable[[], object],
 ) -> None:
@@ -295,11 +295,11 @@ async def _serve(
     rpc = None
     if settings.grpc_port is not None:
         where = address(settings.host, settings.grpc_port)
-        rpc, _ = await rpc_server.start(taking, where, certificate=settings.certificate, key=settings.key)
+        rpc, _ = await rpc_server.start(ingestor, where, certificate=settings.certificate, key=settings.key)
     ready()
     try:
         if settings.certificate is not None:
-            _limit_handshakes(asyncio.get_running_loop(), taking.limits.handshake)
+            _limit_handshakes(asyncio.get_running_loop(), ingestor.limits.handshake)
         await server.serve(sockets=[listener])
     finally:
         if rpc is not None:

@@ -136,7 +136,7 @@ def rpc(tmp_path: Path) -> Iterator[RpcReceiver]:
 
 def test_every_method(rpc: RpcReceiver) -> None:
     """Without the right token no method writes anything; with it each does."""
-    found = methods(rpc.taking)
+    found = methods(rpc.ingestor)
     assert {path.split(".")[3] for path in found} == MESSAGES.keys()
     for path in found:
         body = MESSAGES[path.split(".")[3]]

@@ -159,14 +159,14 @@ class Gate:
     """Large bodies are not read until it opens."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.open, self.begun, read = threading.Event(), threading.Event(), ingest.One._read
+        self.open, self.begun, read = threading.Event(), threading.Event(), ingest.IngestRequest._read
 
         def slow(*given: Any) -> Any:
             self.begun.set()
             self.open.wait(20)
             return read(*given)
 
-        monkeypatch.setattr(ingest.One, "_read", slow)
+        monkeypatch.setattr(ingest.IngestRequest, "_read", slow)
 
 
 def send_large(receiver: Receiver, count: int) -> tuple[list[threading.Thread], list[int]]:
@@ -250,7 +250,7 @@ def test_cut_off_at_the_end(receiver: Receiver, monkeypatch: pytest.MonkeyPatch)
     async def cancelled(*_: Any) -> Any:
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(ingest.One, "commit", cancelled)
+    monkeypatch.setattr(ingest.IngestRequest, "commit", cancelled)
     status, _, headers = receiver.send(batch(SPAN), content_type=JSON)
 
     assert status == 503

@@ -18,7 +18,7 @@ import pytest
 from ragtrace.receive._limits import ReceiverLimits, TenantQuota
 from ragtrace.receive.server import _ingest as ingest
 from ragtrace.receive.server._bodies import Refused
-from ragtrace.receive.server._ingest import Accounts, Places, Turns
+from ragtrace.receive.server._ingest import Places, ProcessorBudgets, TenantScheduler
 from ragtrace.store import SpanPart
 from tests.receive.server.test_routes import ALPHA, BETA, JSON, SMALL, Receiver
 from tests.receive.test_otlp import SPAN, batch
@@ -66,7 +66,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 def test_turns() -> None:
     """Nine bodies of one tenant wait, then one of another: it is next, not tenth."""
     work = Work()
-    turns = Turns("test", TenantQuota(1, 1), Accounts(ReceiverLimits()))
+    turns = TenantScheduler("test", TenantQuota(1, 1), ProcessorBudgets(ReceiverLimits()))
     first = [turns.submit("alpha", work("alpha")) for _ in range(9)]
     assert work.begun.acquire(timeout=20)
     other = turns.submit("beta", work("beta"))
@@ -79,8 +79,8 @@ def test_turns() -> None:
 
 def test_who_had_most_is_last() -> None:
     """Of those who wait, the one whose bodies took least of the processor's time is next."""
-    accounts, work = Accounts(ReceiverLimits(), Clock()), Work()
-    turns = Turns("test", TenantQuota(1, 1), accounts)
+    accounts, work = ProcessorBudgets(ReceiverLimits(), Clock()), Work()
+    turns = TenantScheduler("test", TenantQuota(1, 1), accounts)
     accounts.pay("alpha", 5.0)
     accounts.pay("beta", 2.0)
     running = [turns.submit("", work("first"))]
@@ -97,7 +97,7 @@ def test_threads_of_a_tenant() -> None:
     """While a tenant's bodies take as many threads as it may have, another one's are decoded beside them."""
     slow, quick = Work(), Work()
     quick.go.set()
-    turns = Turns("test", TenantQuota(3, 2), Accounts(ReceiverLimits()))
+    turns = TenantScheduler("test", TenantQuota(3, 2), ProcessorBudgets(ReceiverLimits()))
     taken = [turns.submit("alpha", slow("alpha")) for _ in range(9)]
     assert [turns.submit("beta", quick("beta")).result(20) for _ in range(3)] == ["beta"] * 3
     begun = len(slow.order)
@@ -110,7 +110,7 @@ def test_threads_of_a_tenant() -> None:
 def test_without_tenants_all_threads_are_used() -> None:
     """Without tokens all senders are one."""
     work = Work()
-    turns = Turns("test", TenantQuota(3, 1), Accounts(ReceiverLimits()))
+    turns = TenantScheduler("test", TenantQuota(3, 1), ProcessorBudgets(ReceiverLimits()))
     running = [turns.submit("", work("all")) for _ in range(3)]
     assert all(work.begun.acquire(timeout=20) for _ in running)
     work.go.set()
@@ -120,7 +120,7 @@ def test_without_tenants_all_threads_are_used() -> None:
 def test_what_nobody_waits_for() -> None:
     """A body whose sender has gone is not decoded, and leaves no trace; a failure reaches who waits for it."""
     work = Work()
-    turns = Turns("test", TenantQuota(1, 1), Accounts(ReceiverLimits()))
+    turns = TenantScheduler("test", TenantQuota(1, 1), ProcessorBudgets(ReceiverLimits()))
     first = turns.submit("alpha", work("alpha"))
     assert work.begun.acquire(timeout=20)
     gone: Future[Any] = turns.submit("beta", work("beta"))
@@ -138,7 +138,7 @@ def test_what_nobody_waits_for() -> None:
 def test_rate() -> None:
     """A tenant whose bodies take more than its rate is refused while another one's wait, until it has time again."""
     clock = Clock()
-    accounts = Accounts(ReceiverLimits(rate=0.5, burst=10.0), clock)
+    accounts = ProcessorBudgets(ReceiverLimits(rate=0.5, burst=10.0), clock)
     accounts.pay("alpha", 13.0)
     accounts.check("alpha")  # nobody else wants anything
     accounts.waits("alpha")
@@ -163,7 +163,7 @@ def test_rate() -> None:
 def test_an_account_has_bounds() -> None:
     """Time that was not used does not add up for ever, nor does what was taken too much."""
     clock = Clock()
-    accounts = Accounts(ReceiverLimits(rate=0.5, burst=10.0), clock)
+    accounts = ProcessorBudgets(ReceiverLimits(rate=0.5, burst=10.0), clock)
     accounts.pay("alpha", 1_000.0)
     assert accounts.left("alpha") == -10.0
     clock.now += 1_000.0
@@ -232,15 +232,15 @@ def test_bytes_on_their_way(tmp_path: Path) -> None:
 def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of nine large bodies that a tenant sends at once some are refused; another one's is read after the first."""
     order: list[str] = []
-    go, begun, read = threading.Event(), threading.Event(), ingest.One._read
+    go, begun, read = threading.Event(), threading.Event(), ingest.IngestRequest._read
 
-    def slow(one: ingest.One, *given: Any) -> Any:
+    def slow(one: ingest.IngestRequest, *given: Any) -> Any:
         order.append(one._tenant)
         begun.set()
         assert go.wait(20)
         return read(one, *given)
 
-    monkeypatch.setattr(ingest.One, "_read", slow)
+    monkeypatch.setattr(ingest.IngestRequest, "_read", slow)
     receiver = Receiver(tmp_path, tokens=True, limits=replace(SMALL, large=TenantQuota(8, 4), large_size=10_000))
     bomb = gzip.compress(b'{"resourceSpans":[%s]}' % b",".join([b"[]"] * 20_000))
     statuses: dict[str, list[int]] = {ALPHA: [], BETA: []}
@@ -255,7 +255,7 @@ def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wait_until(lambda: len(statuses[ALPHA]) == 5)
     senders.append(threading.Thread(target=send, args=(BETA, gzip.compress(batch(SPAN) + b" " * 20_000))))
     senders[-1].start()
-    wait_until(lambda: "beta" in receiver.taking._given[-1].large._waiting)
+    wait_until(lambda: "beta" in receiver.ingestor._given[-1].large._waiting)
     small = post(receiver, ALPHA, batch(SPAN)), post(receiver, BETA, batch(SPAN))
     go.set()
     for each in senders:

@@ -20,7 +20,7 @@ from ragtrace.receive._tenants import Everybody, Tokens
 from ragtrace.receive.server._app import make_app
 from ragtrace.receive.server._commit_queue import Intake
 from ragtrace.receive.server._connections import connections
-from ragtrace.receive.server._ingest import Taking
+from ragtrace.receive.server._ingest import Ingestor
 from ragtrace.receive.server._meter import Meter
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
@@ -52,9 +52,9 @@ class Receiver:
         meter.watch(self.intake)
         limits = SMALL if limits is None else limits
         policy = ContentPolicy(config.load(capture_content="full"))
-        self.taking = Taking(self.intake, access, policy, meter, limits)
+        self.ingestor = Ingestor(self.intake, access, policy, meter, limits)
         scrapers = Tokens(scraping) if tokens else Everybody()
-        self.application = make_app(self.store, self.intake, self.taking, meter, scrapers)
+        self.application = make_app(self.store, self.intake, self.ingestor, meter, scrapers)
         self.server = uvicorn.Server(
             uvicorn.Config(self.application, port=0, log_level="warning", http=connections(limits), ws="none")
         )

@@ -20,7 +20,7 @@ from ragtrace.receive._limits import ReceiverLimits, TenantQuota
 from ragtrace.receive._tenants import Tokens
 from ragtrace.receive.server import _ingest as ingest, _rpc as rpc
 from ragtrace.receive.server._commit_queue import Intake
-from ragtrace.receive.server._ingest import Taking
+from ragtrace.receive.server._ingest import Ingestor
 from ragtrace.receive.server._meter import Meter
 from ragtrace.receive.server._rpc import start
 from ragtrace.record.content import ContentPolicy
@@ -49,8 +49,8 @@ class Receiver:
         self.thread.start()
         options: dict[str, Any] = {"certificate": None, "key": None}
         policy = ContentPolicy(config.load(capture_content="full"))
-        self.taking = Taking(self.intake, Tokens(path), policy, Meter(), limits)
-        starting = start(self.taking, "127.0.0.1:0", **options)
+        self.ingestor = Ingestor(self.intake, Tokens(path), policy, Meter(), limits)
+        starting = start(self.ingestor, "127.0.0.1:0", **options)
         self.server, port = asyncio.run_coroutine_threadsafe(starting, self.loop).result(10)
         self.address = f"127.0.0.1:{port}"
 
@@ -255,14 +255,14 @@ def test_large_messages_wait_elsewhere(tmp_path: Path, monkeypatch: pytest.Monke
     """While large ones are read one by one, small ones of the same tenant are served."""
     receiver = Receiver(tmp_path, replace(SMALL, large=TenantQuota(8, 8), large_size=1_000))
     monkeypatch.setattr(rpc, "LATER", 0.2)
-    gate, begun, read = threading.Event(), threading.Semaphore(0), ingest.One._read
+    gate, begun, read = threading.Event(), threading.Semaphore(0), ingest.IngestRequest._read
 
     def slow(*given: Any) -> Any:
         begun.release()
         gate.wait(20)
         return read(*given)
 
-    monkeypatch.setattr(ingest.One, "_read", slow)
+    monkeypatch.setattr(ingest.IngestRequest, "_read", slow)
     large = [threading.Thread(target=receiver.export, args=(message(name="x" * 2_000),)) for _ in range(6)]
     for each in large:
         each.start()
@@ -372,7 +372,7 @@ def test_a_sender_that_leaves_during_the_commit(receiver: Receiver, monkeypatch:
         return write(*given, **named)
 
     monkeypatch.setattr(receiver.store, "add_spans", slow)
-    meter = receiver.taking._meter
+    meter = receiver.ingestor._meter
     with grpc.insecure_channel(receiver.address) as channel:
         call = channel.unary_unary(METHOD).future(message(), metadata=(("authorization", f"Bearer {ALPHA}"),))
         assert begun.wait(20)

@@ -10,7 +10,7 @@ import pytest
 
 from ragtrace.analyze.worker import run as analyze
 from ragtrace.gate._population import METRICS, compared, load
-from ragtrace.gate._refusals import REFUSALS, refusals, silence
+from ragtrace.gate._refusal_metrics import REFUSALS, refusals, silence
 from ragtrace.gate.policy import default_rule
 from ragtrace.gate.runs import compare
 from ragtrace.gate.selection import parse

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import sqlalchemy as sa
 
 from ragtrace.registry.instruments import BUDGETS, LABEL_FOLDS
-from ragtrace.store.database import chunks, clean, insert, take_turn
+from ragtrace.store.database import chunks, clean, insert, take_advisory_lock
 from ragtrace.store.rows import Delta, Labels
 from ragtrace.store.tables import exposed, source
 
@@ -135,7 +135,7 @@ def _take(connection: sa.Connection, wanted: set[Place]) -> set[Place]:
     missing = {place for place in wanted - known if len(place[2]) <= _LONGEST}
     if not _free(connection, missing):
         return known  # what is used up stays so: nobody has to wait
-    take_turn(connection, _TURN)
+    take_advisory_lock(connection, _TURN)
     known |= _known(connection, missing)
     given = _free(connection, missing - known)
     if given:
@@ -200,7 +200,7 @@ def add(connection: sa.Connection, new: Iterable[Place]) -> None:
 
 def admit(connection: sa.Connection, service: str) -> bool:
     """Give a service a place, whatever the budgets say. False where it has one."""
-    take_turn(connection, _TURN)
+    take_advisory_lock(connection, _TURN)
     wanted = places(service)
     missing = [place for place in wanted if place not in _known(connection, wanted)]
     for label, of, value in missing:
@@ -214,7 +214,7 @@ def admit(connection: sa.Connection, service: str) -> bool:
 
 def forget(connection: sa.Connection, service: str, segment: str | None) -> int:
     """Take the places of a service and of all that is of it back, or those of one segment. Returns how many."""
-    take_turn(connection, _TURN)
+    take_advisory_lock(connection, _TURN)
     if segment is not None:
         same = exposed.c.label == "segment", exposed.c.value == _written(segment)
         return connection.execute(sa.delete(exposed).where(exposed.c.service == _written(service), *same)).rowcount

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from ragtrace.registry.instruments import BUDGETS, CANDIDATE_AGE, GRADED_ANSWERS, LABEL_FOLDS, REQUESTS
-from ragtrace.store import Delta, Finished, Store, histogram_deltas, label_budget, totals
-from ragtrace.store.label_budget import OTHER, TENANT, UNREPORTED
+from ragtrace.store import Delta, Finished, Store, histogram_deltas, series_budget, totals
+from ragtrace.store.series_budget import OTHER, TENANT, UNREPORTED
 from ragtrace.types import RequestRecord, SourceReport
 
 MakeRecord = Callable[..., RequestRecord]
@@ -20,8 +20,8 @@ MakeFinished = Callable[..., Finished]
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Budgets that are soon used up."""
-    limits = {**label_budget.LIMITS, "service": 3, "segment": 2, TENANT: 2}
-    monkeypatch.setattr(label_budget, "LIMITS", limits)
+    limits = {**series_budget.LIMITS, "service": 3, "segment": 2, TENANT: 2}
+    monkeypatch.setattr(series_budget, "LIMITS", limits)
 
 
 def counted(store: Store, label: str = "service") -> dict[str, float]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragtrace.analyze._generator import explain_documents
+from ragtrace.analyze._generator_attribution import explain_documents
 from ragtrace.analyze.alignment_report._rescoring import Skipped
 from ragtrace.analyze.alignment_report._stability import settling_of
 from ragtrace.analyze.prompts import SubsetPrompts

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.analyze._generator import Engine
+from ragtrace.analyze._generator_attribution import Engine
 from ragtrace.analyze.prompts import Unexplained, query_number, retrieval_queries
 from ragtrace.attribution import Attribution, integrated_gradients_of_many
 from ragtrace.attribution.integrated_gradients import Rule
