@@ -126,7 +126,7 @@ def _refuse_newer(address: Address, current: str) -> None:
     if current not in _revisions(resources.folder("migrations")):
         raise SchemaMismatch(
             f"store {address.shown} has schema {current}, which is newer than this ragtrace's {_head()}; "
-            "pip install --upgrade ragtrace"
+            "install the ragtrace that made it, or a newer one"
         )
 
 

@@ -21,6 +21,7 @@ from ragtrace.registry.wording import VERDICTS, cause_words, reason_words
 from ragtrace.store import DiagnosisSummary, Listing, Release, Store
 from ragtrace.store.tables import STAGE_NAMES
 from ragtrace.triage import promise
+from ragtrace.triage.rendering import joined
 from ragtrace.types import Stage
 from ragtrace.web._access import Viewer
 from ragtrace.web._drawings import share_bar, state_bar, trend_line, trend_picture
@@ -59,14 +60,16 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class StageLine:
-    """One stage in the window. spent: of the error budget that the objective leaves, 1 being all of it."""
+    """One stage in the window. broken: among the requests in which it is judged and no earlier stage is broken or
+    suspected, as alerts and triage count; None where none is. states: their shares of all requests. spent: of the error
+    budget that the objective leaves, 1 being all of it."""
 
     name: Stage
     owner: str
-    broken: Share
+    broken: Share | None
     states: tuple[tuple[str, str, float], ...]
     bar: Html
-    interval_bar: Html
+    interval_bar: Html | None
     spent: float
     target: float
     verdict: str
@@ -140,7 +143,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class ServiceCell:
-    """One stage of a service among others; broken is None where the stage does not apply. verdict, spent: as of a
+    """One stage of a service among others; without states where it does not apply. broken, verdict, spent: as of a
     `StageLine`."""
 
     stage: Stage
@@ -181,18 +184,19 @@ def service_lines(store: Store, services: Sequence[str], tenant: str | None) -> 
 
 
 def _service_cell(place: int, tally: Tally, by_slice: _Tallies) -> ServiceCell:
-    stage, broken = STAGE_NAMES[place], tally.share()
-    if broken is None:
+    stage, broken = STAGE_NAMES[place], tally.indicator()
+    if not tally.of:
         return ServiceCell(stage, None)
     allowed = 1.0 - STAGES[place].target
     slices = (by_slice.get((number, place)) for number in range(_FEW_SLICES))
-    shares = [one.weights["broken"] / one.whole if one is not None else None for one in slices]
+    indicators = [one.indicator() if one is not None else None for one in slices]
+    shares = [one.value if one is not None else None for one in indicators]
     states = _states(tally)
     return ServiceCell(
         stage,
         broken,
         _verdict(broken, allowed),
-        broken.value / allowed if allowed else 0.0,
+        _spent(broken, allowed),
         states,
         state_bar([(state, share) for state, _, share in states]),
         trend_line(shares, allowed),
@@ -204,8 +208,14 @@ def _states(tally: Tally) -> tuple[tuple[str, str, float], ...]:
     return tuple((state, words, tally.weights[state] / tally.whole) for state, words in _LABELS.items())
 
 
-def _verdict(broken: Share, allowed: float) -> str:
+def _spent(broken: Share | None, allowed: float) -> float:
+    return broken.value / allowed if broken is not None and allowed else 0.0
+
+
+def _verdict(broken: Share | None, allowed: float) -> str:
     """Where the interval lies beside what the objective allows."""
+    if broken is None:
+        return "unjudged"
     return "over" if broken.low > allowed else "within" if broken.high <= allowed else "unclear"
 
 
@@ -276,18 +286,24 @@ def _edges(first: int, last: int, seconds: int, number: int) -> list[int]:
 
 
 class Tally:
-    """Weighted counts of the states of one stage in some requests."""
+    """Weighted counts of the states of one stage in some requests, and apart of those in which it is judged and no
+    earlier stage is broken or suspected."""
 
-    __slots__ = ("counts", "of", "squares", "weights", "whole")
+    __slots__ = ("counts", "judged", "of", "squares", "weights", "whole")
 
     def __init__(self) -> None:
+        self.judged = [0.0, 0.0, 0.0, 0, 0]  # all, their squares, broken; numbers of all and of broken ones
         self.whole = self.squares = 0.0
         self.of = 0
         self.weights = dict.fromkeys(_LABELS, 0.0)
         self.counts = dict.fromkeys(_LABELS, 0)
 
-    def add(self, weight: float, state: str, times: int) -> None:
-        """So many requests of one weight."""
+    def add(self, weight: float, state: str, times: int, *, in_scope: bool = True) -> None:
+        """So many requests of one weight. in_scope: no earlier stage is broken or suspected."""
+        if in_scope and state in ("sound", "broken"):
+            bad = times if state == "broken" else 0
+            added = weight * times, weight * weight * times, weight * bad, times, bad
+            self.judged = [one + more for one, more in zip(self.judged, added, strict=True)]
         self.whole += weight * times
         self.squares += weight * weight * times
         self.of += times
@@ -299,14 +315,17 @@ class Tally:
         self.whole += sign * other.whole
         self.squares += sign * other.squares
         self.of += sign * other.of
+        self.judged = [one + sign * more for one, more in zip(self.judged, other.judged, strict=True)]
         for state in _LABELS:
             self.weights[state] += sign * other.weights[state]
             self.counts[state] += sign * other.counts[state]
         return self
 
-    def share(self, state: str = "broken") -> Share | None:
-        """The share of a state with a Wilson interval by the effective size; None of no request."""
-        return _share(self.whole, self.squares, self.of, self.weights[state], self.counts[state])
+    def indicator(self) -> Share | None:
+        """The share of broken requests among those judged in scope, with a Wilson interval by the effective size; None
+        where there is none."""
+        whole, squares, broken, of, count = self.judged
+        return _share(whole, squares, int(of), broken, int(count))
 
 
 def _share(whole: float, squares: float, of: int, part: float, count: int) -> Share | None:
@@ -326,13 +345,14 @@ def _tallied(keyed: Iterable[tuple[object, DiagnosisSummary]]) -> _Tallies:
     found: _Tallies = {}
     alike = Counter((key, one.states, one.head_probability) for key, one in keyed)
     for (key, states, probability), count in alike.items():
-        weight = _weight(probability)
+        weight, in_scope = _weight(probability), True
         for place, state in enumerate(states):
             if state is not None:
                 tally = found.get((key, place))
                 if tally is None:
                     tally = found[key, place] = Tally()
-                tally.add(weight, state, count)
+                tally.add(weight, state, count, in_scope=in_scope)
+                in_scope = in_scope and state not in ("broken", "suspected")
     return found
 
 
@@ -359,8 +379,8 @@ def _share_among(ones: Iterable[DiagnosisSummary], ids: Container[str]) -> Share
 def _stage_lines(known: Sequence[DiagnosisSummary], whole: Sequence[Tally], link: _Link) -> Iterator[StageLine]:
     for place, info in enumerate(STAGES):
         stage, tally = STAGE_NAMES[place], whole[place]
-        broken = tally.share()
-        if broken is None:
+        broken = tally.indicator()
+        if not tally.of:
             continue
         shares = _states(tally)
         allowed = 1.0 - info.target
@@ -372,8 +392,8 @@ def _stage_lines(known: Sequence[DiagnosisSummary], whole: Sequence[Tally], link
             broken=broken,
             states=shares,
             bar=state_bar([(state, share) for state, _, share in shares]),
-            interval_bar=share_bar(broken.value, broken.low, broken.high, allowed),
-            spent=broken.value / allowed if allowed else 0.0,
+            interval_bar=None if broken is None else share_bar(broken.value, broken.low, broken.high, allowed),
+            spent=_spent(broken, allowed),
             target=info.target,
             verdict=_verdict(broken, allowed),
             link=link(stage=stage),
@@ -456,7 +476,7 @@ def _segments(by_segment: _Tallies, whole: Sequence[Tally], link: _Link) -> Iter
             if own is None:
                 cells.append((stage, None, ""))
                 continue
-            share, rest = own.share(), Tally().unite(whole[place]).unite(own, -1).share()
+            share, rest = own.indicator(), Tally().unite(whole[place]).unite(own, -1).indicator()
             differs = ""
             if share is not None and rest is not None and share.of >= _LEAST:
                 differs = "more" if share.low > rest.high else "less" if share.high < rest.low else ""
@@ -485,7 +505,8 @@ def _trend(
             broken = tally.weights["broken"] / tally.whole if tally else None
             suspected = tally.weights["suspected"] / tally.whole if tally else None
             bars.append((broken, suspected, where))
-        rows.append((line.name, f"{line.broken.value:.1%} broken", bars))
+        share = line.broken
+        rows.append((line.name, "not judged" if share is None else f"{share.value:.1%} broken", bars))
     places = [((at - edges[0]) / span, str(number)) for number, at, _ in marks]
     is_long = span > 2 * 86_400 * _SECOND
     form = "%m-%d" if is_long else "%H:%M" if span > 600 * _SECOND else "%H:%M:%S"
@@ -502,17 +523,25 @@ def _conclusion(stages: Sequence[StageLine], breaks: Sequence[Break], judged: in
         return ("No request of this window is analyzed yet: run `ragtrace analyze`.",)
     over = sorted((line for line in stages if line.verdict == "over"), key=lambda line: -line.spent)
     if not over:
+        within = [line.name for line in stages if line.verdict == "within"]
         unclear = [line.name for line in stages if line.verdict == "unclear"]
-        rest = f"; of {' and '.join(unclear)} that is not sure yet" if unclear else ""
-        return (f"Every stage is within its objective{rest}.",)
+        unjudged = [line.name for line in stages if line.verdict == "unjudged"]
+        if len(within) == len(stages):
+            return ("Every stage is within its objective.",)
+        parts = (
+            f"{joined(unclear)}: too few judged requests to say" if unclear else "",
+            f"{joined(unjudged)}: none is judged" if unjudged else "",
+            f"{joined(within)}: within the objective" if within else "",
+        )
+        said = "; ".join(filter(None, parts))
+        return (f"No stage is certainly over its objective. {said[0].upper()}{said[1:]}.",)
     lines = []
     for line in over:
         own = next((one for one in breaks if one.stage == line.name), None)
-        often = f"{line.broken.value:.0%} of requests"
+        share = line.broken.value if line.broken is not None else 0.0
+        often = f"{share:.0%} of judged requests"
         if own and own.rollout:
-            often = (
-                f"{own.share.value:.0%} of requests with {own.rollout} ({line.broken.value:.0%} of the whole window)"
-            )
+            often = f"{own.share.value:.0%} of requests with {own.rollout} ({share:.0%} of those judged in the window)"
         where = f", worst in {own.segments[0][0]}" if own and own.segments else ""
         lines.append(f"{line.name.capitalize()} breaks in {often}{where}.")
     return tuple(lines)

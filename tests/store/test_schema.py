@@ -431,7 +431,7 @@ def test_a_newer_schema_is_refused(url: str) -> None:
     migrate(url)
     _run(url, f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
     for attempt in (Store.open, migrate):
-        with pytest.raises(SchemaMismatch, match=r"9999, which is newer .* pip install --upgrade ragtrace") as caught:
+        with pytest.raises(SchemaMismatch, match=r"9999, which is newer .* the ragtrace that made it") as caught:
             attempt(url)
         assert "\n" not in str(caught.value)
     assert check(url) == SchemaState("9999", HEAD)

@@ -10,7 +10,17 @@ from ragtrace.registry.instruments import STAGES
 from ragtrace.store import DiagnosisSummary
 from ragtrace.web._drawings import _apart
 from ragtrace.web._expenses import expense_lines
-from ragtrace.web._overview import _DRAWN, _by_slice, _marks, _service_cell, _tallied, _whole, _worst_segments
+from ragtrace.web._overview import (
+    _DRAWN,
+    _by_slice,
+    _conclusion,
+    _marks,
+    _service_cell,
+    _stage_lines,
+    _tallied,
+    _whole,
+    _worst_segments,
+)
 
 SOUND, BROKEN = ("sound", None, "sound", None), ("sound", None, "broken", None)
 
@@ -26,12 +36,12 @@ def test_requests_that_are_alike_are_counted_as_each_for_itself() -> None:
     ones = [*[glance(SOUND, 1.0)] * 9, glance(BROKEN, 1.0), glance(BROKEN, 0.1)]
     tallies = _tallied(("all", one) for one in ones)
     assert sorted(tallies) == [("all", 0), ("all", 2)]
-    share = tallies["all", 2].share()
+    share = tallies["all", 2].indicator()
     assert share is not None
     assert share.value == pytest.approx(11 / 20)
     assert (share.count, share.of) == (2, 11)
     assert tallies["all", 2].squares == pytest.approx(110)
-    whole = tallies["all", 0].share()
+    whole = tallies["all", 0].indicator()
     assert whole is not None
     assert whole.value == 0.0
 
@@ -63,6 +73,41 @@ def test_a_service_among_others_has_states_budget_and_trend() -> None:
     assert generation.trend is not None
     assert generation.trend.count('class="broken"') == 1
     assert _service_cell(0, whole[0], by_slice).verdict == "unclear"
+
+
+def test_a_stage_counts_as_alerts_count_it() -> None:
+    """Broken among the judged requests in which no earlier stage is broken or suspected; nothing of a stage that no
+    request tells of."""
+    ones = [
+        *[glance(("sound", "sound", "sound", None), 1.0)] * 6,
+        *[glance(("sound", "sound", "broken", None), 1.0)] * 2,
+        *[glance(("sound", "sound", "not_known", None), 1.0)] * 20,
+        *[glance(("sound", "suspected", "broken", None), 1.0)] * 5,
+        *[glance(("broken", "not_known", "sound", None), 1.0)] * 3,
+    ]
+    by_slice = _by_slice([ones])
+    whole = _whole(by_slice)
+    shares = [whole[place].indicator() for place in range(3)]
+    assert [(share.count, share.of) for share in shares if share is not None] == [(3, 36), (0, 28), (2, 8)]
+    assert _service_cell(2, whole[2], by_slice).verdict == "over"
+    unjudged = _by_slice([[glance(("not_known", None, "suspected", None), 1.0)] * 30])
+    cell = _service_cell(0, _whole(unjudged)[0], unjudged)
+    assert (cell.broken, cell.verdict, cell.spent) == (None, "unjudged", 0.0)
+    assert cell.bar is not None
+    assert _service_cell(1, _whole(unjudged)[1], unjudged).bar is None
+
+
+def test_the_conclusion_calls_no_stage_within_its_objective_that_is_not() -> None:
+    """What is within, what too few judged requests tell, and what none does are told apart."""
+    ones = [glance(("sound", "not_known", "sound", None), 1.0)] * 900 + [
+        glance(("sound", "not_known", None, None), 1.0)
+    ]
+    known = [*ones, *[glance((None, None, None, "sound"), 1.0)] * 3]
+    lines = tuple(_stage_lines(known, _whole(_by_slice([known])), lambda **_: ""))
+    assert _conclusion(lines, (), len(known)) == (
+        "No stage is certainly over its objective. Citation: too few judged requests to say; ranking: none is judged; "
+        "retrieval and generation: within the objective.",
+    )
 
 
 def test_releases_of_one_moment_have_numbers_of_their_own() -> None:
