@@ -48,6 +48,7 @@ FEWEST: Final = 10
 _ROUNDING: Final = 1e-6
 _LEVELS: Final = 48  # at which the smallest p-value that still fails is looked for
 _OPEN: Final = ("inconclusive", "not_enough_data")
+_MOST_TIMES: Final = 4
 _WEIGHTS: Final[Mapping[Family, float]] = {"overall": 1.0, "segments": 3.0, "floors": 1.0}
 """Segments get three times the share, since they hold the most cells and the fewest requests."""
 
@@ -306,7 +307,8 @@ def _compared_cell(draft: _CellDraft, result: CellEstimate, policy: Policy, *, r
 
 def _decides(draft: _CellDraft, result: CellEstimate, needed: int | None, policy: Policy) -> int | None:
     """With how many requests the cell passes where the candidate is no worse and all goes on as here; where the margin
-    is reached already, with how many the loss is found."""
+    is reached already, with how many the loss is found. A loss that lies just within the margin asks for ever more, of
+    a few requests by chance: at most `_MOST_TIMES` what a candidate without any loss takes."""
     equal = decides(result.spread, result.margin, policy.alpha, policy.power)
     loss = -result.difference
     if result.is_same and not draft.rule.relative:
@@ -314,7 +316,8 @@ def _decides(draft: _CellDraft, result: CellEstimate, needed: int | None, policy
     if equal is None or loss >= result.margin:
         return needed
     shrunk = (-result.low - loss) / (result.margin - loss)
-    return max(draft.least, equal, ceil(min(draft.n) * max(1.0, shrunk) ** 2))
+    lasting = ceil(min(draft.n) * max(1.0, shrunk) ** 2)
+    return max(draft.least, equal, min(lasting, _MOST_TIMES * max(equal, draft.least)))
 
 
 def _unjudged(draft: _CellDraft) -> float | None:

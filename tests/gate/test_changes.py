@@ -7,7 +7,7 @@ import numpy as np
 from ragtrace.gate._breaks import find_changes
 from ragtrace.gate.types import Comparison
 from tests.gate.populations import pair, population, unpaired
-from tests.gate.reported import cell, failed, unclear
+from tests.gate.reported import cell, empty, failed, unclear
 
 ROWS = 6
 
@@ -51,6 +51,19 @@ def test_what_is_worse_for_certain_within_its_margin_has_some() -> None:
     )
     found, behind = find_changes(_comparison(), [within, failed("answer_coverage", "y")])
     assert (found.segment, behind.segment) == ("y", None)
+
+
+def test_of_too_few_requests_what_broke_is_shown() -> None:
+    """Stages that broke in single questions, though nothing is decided; no score whose difference is not known, nothing
+    of a segment."""
+    sound, flipped = np.zeros(ROWS), np.array([0.0, 1.0, 0.0, 0.0, np.nan, 0.0])
+    before = population({"broken_generation": sound, "answer_coverage": np.ones(ROWS)}, name="before")
+    after = population({"broken_generation": flipped, "answer_coverage": 0.5 * np.ones(ROWS)}, name="after")
+    both = pair(before, after)
+    (found,) = find_changes(both, [empty("broken_generation", None), empty("answer_coverage", None)])
+    assert (found.metric, [each.candidate for each in found.pairs]) == ("broken_generation", ["after-1"])
+    assert find_changes(both, [empty("broken_generation", "x"), empty("broken_generation", None, action="warn")]) == ()
+    assert find_changes(both, [empty("answer_coverage", None, difference=-0.5)])
 
 
 def test_without_pairs() -> None:

@@ -87,6 +87,17 @@ def test_few_requests_are_inconclusive_and_say_how_many_it_takes() -> None:
     assert "a verdict takes 59" in few.reason
 
 
+def test_a_loss_just_within_its_margin_asks_for_no_absurd_number() -> None:
+    """One break in 38 questions, margin 3 points: 2.6 points by chance, of which a verdict would take tens of thousands
+    if they lasted."""
+    rule = Rule(metric="m", kind="boolean", direction="lower", margin=0.03)
+    broken, equal = np.zeros(38), verdict(np.zeros(38), np.zeros(38), rule)
+    broken[7] = 1.0
+    cell = verdict(np.zeros(38), broken, rule)
+    assert 0.02 < sure(cell.difference) < 0.03
+    assert sure(equal.decides) <= sure(cell.decides) < 2_000
+
+
 @pytest.mark.parametrize("paired", [True, False])
 def test_too_few_values_are_no_verdict(paired: bool) -> None:
     """29 of 30; and a metric that no request defines, or that a side does not know."""
