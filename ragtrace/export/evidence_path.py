@@ -296,7 +296,15 @@ def _answer(view: RequestView) -> Iterator[RenderableType]:
     if analysis is not None and view.claims:
         yield _claims(view, _BAD if analysis.diagnosis.state("generation") == "broken" else _DOUBT)
     if (relevance := analysis.score(ANSWER_RELEVANCE.id) if analysis else None) is not None:
-        yield labeled(("relevance", Text(f"{relevance:.2f} that the answer is one to this question", style=_FAINT)))
+        yield labeled(
+            (
+                "relevance",
+                Text(
+                    f"{relevance:.2f}, by words, that the answer speaks of the question; alone it proves nothing",
+                    style=_FAINT,
+                ),
+            )
+        )
 
 
 def _claims(view: RequestView, doubted: str) -> Table:

@@ -282,8 +282,8 @@ def _growth(sides: tuple[_ComparedSide, _ComparedSide], place: int, *states: int
 
 def _is_suspicious(cell: Cell, alpha: float) -> bool:
     """Whether a cell is worth a look at its questions: it failed or warns, is open and looks worse, or may block and
-    passed although it is worse for certain. Of cells with too few requests that is what may block over all of them; where
-    not even the difference is known, the states of stages, whose flips say enough."""
+    passed although it is worse for certain. Of cells with too few requests that is what may block over all of them;
+    where not even the difference is known, the states of stages, whose flips say enough."""
     if cell.outcome == "fail":
         return True
     is_worse = (cell.difference or 0.0) * _sign(cell.direction) > 0
@@ -292,7 +292,7 @@ def _is_suspicious(cell: Cell, alpha: float) -> bool:
     if cell.outcome == "not_enough_data":
         is_flip = cell.difference is None and is_state(cell.metric)
         return (is_worse or is_flip) and cell.action == "block" and cell.family == "overall"
-    return cell.outcome == "inconclusive" and (is_worse or cell.unjudged is not None)
+    return is_worse or cell.unjudged is not None
 
 
 def find_changes(

@@ -65,6 +65,8 @@ _ICON: Final = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path d="M2 4h5l3 8h4" fill="none" stroke="#c5362b" '
     'stroke-width="2.5"/></svg>'
 )
+_SHORTEST: Final = 6  # characters of an id that is looked for by its beginning
+_BEGINNINGS: Final = 20  # ids that begin alike, of which a viewer's own is looked for
 _LOCAL: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -80,7 +82,10 @@ _UNKNOWN: Final = partial(_Refused, 404, "There is no such page")
 _NOT_YOURS: Final = partial(_UNKNOWN, "No request has this id, or it is not yours to see.")
 _NUMBERS: Final = partial(_Refused, 403, "You see no texts", "Your token's role shows numbers alone.")
 _READER: Final = partial(
-    _Refused, 403, "You may read, not judge", "Your token has no role judge, or the pages are read-only."
+    _Refused,
+    403,
+    "You may read, not judge",
+    "It takes a token whose role is judge; at the store's own machine, pages opened by `ragtrace web --judge`.",
 )
 _DAMAGED: Final = partial(
     _Refused, 500, "This record cannot be read", "It is damaged in the store; ragtrace db check tells which ones are."
@@ -363,9 +368,16 @@ class _Pages:
         )
 
     def request(self, asked: _Asked) -> Response:
-        """One request."""
+        """One request; the beginning of an id leads to the only one that begins so."""
+        from starlette.responses import RedirectResponse
+
         viewer = asked.viewer
-        record, analysis = self._found(asked)
+        try:
+            record, analysis = self._found(asked)
+        except _Refused:
+            if (whole := self._only_id(asked.path["request_id"], viewer)) is None:
+                raise
+            return RedirectResponse(f"/requests/{path_part(whole)}", 303)
         explained = self._store.get_analysis(record.request_id, ATTRIBUTION)
         explanation = explained.explanation if explained else None
         if explanation is not None and explanation.is_utility_alone:
@@ -616,6 +628,17 @@ class _Pages:
         if service not in self._services(asked.viewer) or not asked.viewer.owns(service):
             raise _UNKNOWN("There is no such service, or its requests are not all yours to see.")
         return service
+
+    def _only_id(self, beginning: str, viewer: Viewer) -> str | None:
+        """The only id of the viewer's that begins so; None where none does, several do, or it is too short to tell."""
+        if len(beginning) < _SHORTEST:
+            return None
+        found = self._store.find_request_ids(beginning, _BEGINNINGS)
+        if beginning in found or len(found) == _BEGINNINGS:
+            return None
+        tenants = self._store.tenants(found)
+        own = [one for one in found if viewer.tenant in (None, tenants.get(one))]
+        return own[0] if len(own) == 1 else None
 
     def _found(self, asked: _Asked) -> tuple[RequestRecord, Analysis | None]:
         """The request that the address names; another tenant's is as one that does not exist."""

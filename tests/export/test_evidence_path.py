@@ -436,7 +436,7 @@ def test_the_relevance_of_the_answer_stands_below_its_claims() -> None:
     analysis = _analysis()
     relevance = analysis.score("answer_relevance")
     assert relevance is not None
-    assert f"{relevance:.2f} that the answer is one to this question" in _shown(_RECORD, analysis)
+    assert f"{relevance:.2f}, by words, that the answer speaks of the question" in _shown(_RECORD, analysis)
     without = replace(analysis, scores=tuple(each for each in analysis.scores if each.metric != "answer_relevance"))
     assert "relevance" not in _shown(_RECORD, without)
 

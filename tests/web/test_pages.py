@@ -192,6 +192,16 @@ def test_another_tenant_sees_nothing_of_ours(store: Store, tokens: Path, path: s
         assert (rival.get(path).status_code, unknown.status_code) == (404, 404)
 
 
+def test_the_beginning_of_an_id_leads_to_its_request(store: Store, tokens: Path) -> None:
+    """As in a terminal, where it is the viewer's only one; too short, of several, or of another tenant none."""
+    beginning = quote(ALTERED[:-1], safe="")
+    ours, rival = client(store, tokens, "acme"), client(store, tokens, "rival")
+    sent = ours.get(f"/requests/{beginning}")
+    assert (sent.status_code, sent.headers["location"]) == (303, f"/requests/{quote(ALTERED, safe='')}")
+    assert rival.get(f"/requests/{beginning}").status_code == 404
+    assert ours.get(f"/requests/{quote(ALTERED[:5], safe='')}").status_code == 404
+
+
 def test_filters_find_nothing_of_another_tenant(store: Store, tokens: Path) -> None:
     """Whatever the filter says, the viewer's tenant is asked for as well."""
     rival, ours = client(store, tokens, "rival"), client(store, tokens, "acme")
