@@ -313,10 +313,12 @@ class Grade(_Struct, frozen=True, kw_only=True):
 
 class HostGrades(_Struct, frozen=True, kw_only=True):
     """What a host that corrects its retrieval says of it: the grades that its own evaluator gave, and the action that
-    it took; None: it stated none."""
+    it took; None: it stated none. source: the steps and evaluators whose spans said so, by name; None: the application
+    itself did, by `grade`."""
 
     grades: tuple[Grade, ...] = ()
     action: RetrievalAction | None = None
+    source: str | None = None
 
 
 class Feedback(_Struct, frozen=True, kw_only=True):

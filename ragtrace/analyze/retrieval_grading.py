@@ -74,7 +74,8 @@ class GradedCandidate:
 
 @dataclass(frozen=True, slots=True)
 class RequestGrades:
-    """A request's grades, best first. left_out: candidates whose text was not recorded."""
+    """A request's grades, best first. left_out: candidates whose text was not recorded. source: of a host's grades, the
+    steps and evaluators whose spans said them."""
 
     request_id: str
     question: str
@@ -83,6 +84,7 @@ class RequestGrades:
     judge: str
     candidates: tuple[GradedCandidate, ...]
     left_out: int = 0
+    source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,7 @@ def host_grades(record: RequestRecord, thresholds: GradeThresholds) -> RequestGr
         judge=HOST,
         candidates=tuple(sorted(graded, key=lambda each: (-each.grade, each.rank))),
         left_out=len(ranks.keys() - grades.keys()),
+        source=record.graded.source if record.graded else None,
     )
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ragtrace.store import GradeLine
     from ragtrace.types import RequestRecord
 
-__all__ = ["app"]
+__all__ = ["app", "print_alignment"]
 
 _WORDS = 12  # of a side that are shown, the strongest
 _STRIP = 300  # characters of a strip that are shown
@@ -206,10 +206,11 @@ def entities(
     if as_json:
         print_json(to_builtins(found))
     else:
-        _print_alignment(found)
+        print_alignment(found)
 
 
-def _print_alignment(found: EntityAlignmentReport) -> None:
+def print_alignment(found: EntityAlignmentReport) -> None:
+    """The report as tables: what grades rest on, and what becomes of them without a name."""
     out = console()
     out.print(f"what the grades of {found.judge} rest on", highlight=False)
     if not found.alignments:
@@ -330,7 +331,8 @@ def _print_request(found: RequestGrades) -> None:
 
     out = console()
     out.print(Text(f"question  {found.question}"))
-    out.print(Text(f"action    {found.action}  ({_line(found.thresholds)}, by {found.judge})"))
+    by = f"{found.judge} ({found.source})" if found.source else found.judge
+    out.print(Text(f"action    {found.action}  ({_line(found.thresholds)}, by {by})"))
     if found.left_out:
         out.print(f"{found.left_out:,} candidates are left out: their texts were not recorded", highlight=False)
     out.print()

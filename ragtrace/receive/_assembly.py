@@ -29,6 +29,7 @@ from ragtrace.types import (
     Feedback,
     GenerateRun,
     Generation,
+    Grade,
     HostGrades,
     PackRun,
     Query,
@@ -58,12 +59,23 @@ def assemble(spans: Iterable[ReceivedSpan]) -> RequestRecord | None:
     return record_of(*in_order(spans))
 
 
-def _graded(spans: Iterable[ReceivedSpan]) -> HostGrades | None:
-    """The grades that all spans carry; of a chunk that is graded twice the last, as of the action."""
-    said = [found for span in spans if (found := span.graded) is not None]
-    grades = {each.chunk_id: each for one in said for each in one.grades}
-    action = next((one.action for one in reversed(said) if one.action), None)
-    return HostGrades(grades=tuple(grades.values()), action=action) if said else None
+def _graded(read_spans: Sequence[ReadSpan], candidates: Iterable[Candidate]) -> HostGrades | None:
+    """The grades that all spans carry; of a chunk that is graded twice the last, as of the action. What the application
+    itself says goes before what steps and evaluators say of the candidates in another tool's words."""
+    known, others = Known(candidates), [each for read_span in read_spans for each in read_span.reading.graded]
+    grades: dict[str, Grade] = {}
+    for said in others:
+        named = [known.identify(chunk) for _, chunk in _chunks(said.found)[0]]
+        found = zip(named, said.grades, strict=True) if len(named) == len(said.grades) else ()
+        grades |= {name: Grade(chunk_id=name, grade=grade) for name, grade in found if name in known.by_id}
+    own = [found for read_span in read_spans if (found := read_span.span.graded) is not None]
+    stated = {each.chunk_id: each for said in own for each in said.grades}
+    action = next((said.action for said in (*reversed(own), *reversed(others)) if said.action), None)
+    grades |= stated
+    if not (own or grades):
+        return None
+    sources = dict.fromkeys(said.source for said in others) if grades.keys() - stated.keys() or not own else {}
+    return HostGrades(grades=tuple(grades.values()), action=action, source=", ".join(sources) or None)
 
 
 def record_of(read_spans: Sequence[ReadSpan], count: int) -> RequestRecord | None:
@@ -99,7 +111,7 @@ def record_of(read_spans: Sequence[ReadSpan], count: int) -> RequestRecord | Non
         versions=about.versions(),
         cites=root.span.cites,
         sampled_ranking=root.span.sampled_ranking,
-        graded=_graded([read_span.span for read_span in read_spans]),
+        graded=_graded(read_spans, runs.candidates),
         stages=tuple(runs.runs),
         flags=tuple(dict.fromkeys(flag for reading in readings for flag in reading.flags)),
         head_sampled=root.reading.head_sampled is not False,
@@ -162,6 +174,11 @@ class _Runs:
             self._pack(step, read_span.span)
         elif isinstance(step, SpanGeneration):
             self._generate(step, read_span.span)
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """Those of all retrievals, the last ones where they are very many."""
+        return self._candidates
 
     def query(self, question: str | None, query_class: str | None) -> Query:
         """What was asked, and what the last retriever was given instead."""

@@ -19,12 +19,13 @@ import msgspec
 from ragtrace.config import SWITCH
 from ragtrace.record import conventions as names
 from ragtrace.record.coercion import Unreadable, read_grades, read_sampled_ranking
-from ragtrace.types import DroppedChunk, Feedback, HostGrades, SampledRanking, TokenUsage
+from ragtrace.types import DroppedChunk, Feedback, HostGrades, RetrievalAction, SampledRanking, TokenUsage
 
 __all__ = [
     "NOTHING",
     "Attributes",
     "Dialect",
+    "GradedDocuments",
     "Groups",
     "Judgment",
     "Packed",
@@ -199,6 +200,16 @@ class Judgment(_Stated, frozen=True, kw_only=True):
         )
 
 
+class GradedDocuments(_Stated, frozen=True, kw_only=True):
+    """Grades in [-1, 1] that another tool's span gives documents, in their order; `found` is what `read_chunks` takes.
+    `source`: the step or the evaluator. `action`: what was done then, where it says so."""
+
+    source: str
+    found: Any = ()
+    grades: tuple[float, ...] = ()
+    action: RetrievalAction | None = None
+
+
 class SpanReading(_Stated, frozen=True, kw_only=True):
     """All that one span says. `question` and `answer` count for the request when the span is its root, or the nearest
     below it that says so. `request_id`: the sender's own id of the request, which also says that the span is its root.
@@ -222,6 +233,7 @@ class SpanReading(_Stated, frozen=True, kw_only=True):
     head_probability: float | None = None
     versions: dict[str, str] = {}
     judgments: tuple[Judgment, ...] = ()
+    graded: tuple[GradedDocuments, ...] = ()
 
 
 NOTHING = SpanReading()

@@ -19,8 +19,12 @@ def read_span(span: ReceivedSpan) -> SpanReading:
     reading = next((dialect.read(span) for dialect in DIALECTS if dialect.recognizes(span)), NOTHING)
     if (step := reading.step) is not None and (span.dropped or _is_silent(step)):
         reading = replace(reading, step=_cut(step, span, reading))
-    judged = genai.judgments(span) if span.events else ()
-    return replace(reading, judgments=(*reading.judgments, *judged)) if judged else reading
+    if not span.events:
+        return reading
+    judged, graded = genai.judgments(span), genai.graded(span)
+    if not (judged or graded):
+        return reading
+    return replace(reading, judgments=(*reading.judgments, *judged), graded=(*reading.graded, *graded))
 
 
 def _is_silent(step: Step) -> bool:

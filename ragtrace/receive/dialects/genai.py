@@ -11,8 +11,10 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+from ragtrace.receive._grades import graded_by_event, is_of_a_document
 from ragtrace.receive._spans import (
     Attributes,
+    GradedDocuments,
     Judgment,
     ReceivedSpan,
     Retrieved,
@@ -27,7 +29,7 @@ from ragtrace.receive._spans import (
 )
 from ragtrace.record import conventions as names
 
-__all__ = ["generated", "judgment", "judgments", "messages", "name", "read", "recognizes"]
+__all__ = ["generated", "graded", "judgment", "judgments", "messages", "name", "read", "recognizes"]
 
 name: Final = "OpenTelemetry GenAI"
 
@@ -87,9 +89,16 @@ def read(span: ReceivedSpan) -> SpanReading:
 
 
 def judgments(span: ReceivedSpan) -> tuple[Judgment, ...]:
-    """The results of evaluations, which are events."""
+    """The results of evaluations, which are events; one that names a document judges no answer."""
     events = (each for each in span.events if each.name == names.EVALUATION_EVENT)
-    return tuple(found for each in events if (found := judgment(each.attributes, each.at)) is not None)
+    of_answers = (each for each in events if not is_of_a_document(each.attributes))
+    return tuple(found for each in of_answers if (found := judgment(each.attributes, each.at)) is not None)
+
+
+def graded(span: ReceivedSpan) -> tuple[GradedDocuments, ...]:
+    """What evaluations say of single documents."""
+    events = (each for each in span.events if each.name == names.EVALUATION_EVENT)
+    return tuple(found for each in events if (found := graded_by_event(each.attributes)) is not None)
 
 
 def judgment(given: Attributes, at: int) -> Judgment | None:

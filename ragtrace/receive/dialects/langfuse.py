@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ragtrace.receive._grades import graded_by_step
 from ragtrace.receive._spans import (
     Attributes,
     ReceivedSpan,
@@ -65,6 +66,8 @@ def read(span: ReceivedSpan) -> SpanReading:
     if kind == "embedding":
         model = text(attributes, _MODEL)
         return SpanReading(versions={"embedding": model} if model else {}, **about)
+    if span.parent_id and (found := graded_by_step(span.name, attributes.get(_INPUT), attributes.get(_OUTPUT))):
+        return SpanReading(graded=(found,), **about)
     is_silent = kind in _SILENT and span.parent_id
     asked, said = (None, None) if is_silent else (attributes.get(_INPUT), attributes.get(_OUTPUT))
     question = question_in(attributes.get("langfuse.trace.input", asked))

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ragtrace.receive._grades import graded_by_step
 from ragtrace.receive._spans import (
     Attributes,
     Groups,
@@ -90,9 +91,12 @@ def read(span: ReceivedSpan) -> SpanReading:
     if span.name.endswith(_POSTPROCESSOR) and (kept := _nodes(jsonish(attributes.get(names.OUTPUT_VALUE)))):
         nodes = _nodes(mapping(attributes.get(names.INPUT_VALUE)).get("nodes"))
         return SpanReading(step=Reranked(given=nodes or None, kept=kept), **about)
+    asked, said = _shown(attributes, names.INPUT_VALUE), _shown(attributes, names.OUTPUT_VALUE)
+    if span.parent_id and (graded := graded_by_step(span.name, asked, said)) is not None:
+        return SpanReading(graded=(graded,), **about)
     if kind in _SILENT and span.parent_id:
         return SpanReading(**about)
-    return SpanReading(question=question_in(_shown(attributes, names.INPUT_VALUE)), answer=_answer(attributes), **about)
+    return SpanReading(question=question_in(asked), answer=_answer(attributes), **about)
 
 
 def _kind_left(given: Attributes) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from ragtrace.receive._grades import graded_by_step
 from ragtrace.receive._spans import (
     NOTHING,
     Attributes,
@@ -38,6 +39,7 @@ __all__ = ["name", "read", "recognizes"]
 name: Final = "OpenLLMetry"
 
 _KIND: Final = "traceloop.span.kind"
+_NAME: Final = "traceloop.entity.name"
 _INPUT: Final = "traceloop.entity.input"
 _OUTPUT: Final = "traceloop.entity.output"
 _PROPERTIES: Final = "traceloop.association.properties."
@@ -85,6 +87,9 @@ def read(span: ReceivedSpan) -> SpanReading:
     if _KIND not in given or (given[_KIND] == "tool" and span.parent_id):
         return NOTHING
     asked, said = jsonish(given.get(_INPUT)), jsonish(given.get(_OUTPUT))
+    name = text(given, _NAME) or span.name
+    if span.parent_id and (found := graded_by_step(name, asked, said)) is not None:
+        return SpanReading(graded=(found,), **about)
     answer = said.get("outputs", said) if isinstance(said, dict) else said
     answer = text(answer, "answer", "response", "result", "output") if isinstance(answer, dict) else answer
     return SpanReading(question=question_in(asked), answer=answer if isinstance(answer, str) else None, **about)

@@ -9,9 +9,11 @@ import ast
 import re
 from typing import Any, Final
 
+from ragtrace.receive._grades import graded_by_step
 from ragtrace.receive._spans import (
     NOTHING,
     Attributes,
+    GradedDocuments,
     Judgment,
     Packed,
     ReceivedSpan,
@@ -19,6 +21,7 @@ from ragtrace.receive._spans import (
     Retrieved,
     SpanGeneration,
     SpanReading,
+    mapping,
     number,
     question_in,
     text,
@@ -36,6 +39,7 @@ _GIVEN: Final = _BASE + "call.kwargs."
 _RETURNED: Final = _BASE + "call.return"
 # A message as Python writes it: content='...'
 _CONTENT: Final = re.compile(r"\b(?:page_)?content=('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
+_CONTEXTS: Final = "retrieved_contexts"
 _SETTINGS: Final = frozenset({"config", "run_manager", "stop", "kwargs"})
 
 
@@ -66,6 +70,8 @@ def read(span: ReceivedSpan) -> SpanReading:
         question = text(attributes, _BASE + "record_root.input") or _question(attributes)
         service = text(attributes, _BASE + "app_name")
         return SpanReading(question=question, answer=text(attributes, _BASE + "record_root.output"), service=service)
+    if kind == "eval":
+        return SpanReading(graded=_graded(attributes))
     if kind == "eval_root":
         return SpanReading(judgments=_judged(attributes, span.ended_at))
     return NOTHING
@@ -112,6 +118,18 @@ def _given_texts(given: Attributes) -> list[str]:
         if key.startswith(_GIVEN) and key[len(_GIVEN) :] not in _SETTINGS:
             texts += _texts(value) if isinstance(value, list) else _texts([value])
     return texts
+
+
+def _graded(given: Attributes) -> tuple[GradedDocuments, ...]:
+    """What an evaluation says of the one context that it was given."""
+    start = _BASE + "eval.args"
+    told = {key[len(start) + 1 :]: value for key, value in given.items() if key.startswith(f"{start}.")}
+    arguments = {key.rpartition(".")[2]: value for key, value in (told or mapping(given.get(start))).items()}
+    if _CONTEXTS in arguments:
+        arguments["context"] = arguments.pop(_CONTEXTS)
+    metric = text(given, _BASE + "eval.metric_name") or ""
+    found = graded_by_step(metric, arguments, {"score": given.get(_BASE + "eval.score")})
+    return () if found is None else (found,)
 
 
 def _judged(given: Attributes, at: int) -> tuple[Judgment, ...]:
