@@ -158,6 +158,12 @@ def best_relevance(source: ScoreInput) -> Measure:
     return max(source.relevances.candidates.values(), default="no_candidate_text")
 
 
+def host_relevance(source: ScoreInput) -> Measure:
+    """What the host's own evaluator says of the best candidate; no score where it graded none."""
+    grades = source.record.graded.grades if source.record.graded else ()
+    return (1 + max(each.grade for each in grades)) / 2 if grades else None
+
+
 def candidate_recall(source: ScoreInput) -> float | str:
     """The share of the reference evidence among the candidates."""
     ids = [candidate.chunk_id for candidate in source.candidates]

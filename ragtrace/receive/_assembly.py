@@ -66,15 +66,16 @@ def _graded(read_spans: Sequence[ReadSpan], candidates: Iterable[Candidate]) -> 
     grades: dict[str, Grade] = {}
     for said in others:
         named = [known.identify(chunk) for _, chunk in _chunks(said.found)[0]]
-        found = zip(named, said.grades, strict=True) if len(named) == len(said.grades) else ()
-        grades |= {name: Grade(chunk_id=name, grade=grade) for name, grade in found if name in known.by_id}
+        pairs = zip(named, said.grades, strict=True) if len(named) == len(said.grades) else ()
+        grades |= {name: Grade(chunk_id=name, grade=grade) for name, grade in pairs if name in known.by_id}
     own = [found for read_span in read_spans if (found := read_span.span.graded) is not None]
     stated = {each.chunk_id: each for said in own for each in said.grades}
-    action = next((said.action for said in (*reversed(own), *reversed(others)) if said.action), None)
+    actions = [*(said.action for said in reversed(own)), *(said.action for said in reversed(others))]
     grades |= stated
     if not (own or grades):
         return None
     sources = dict.fromkeys(said.source for said in others) if grades.keys() - stated.keys() or not own else {}
+    action = next((each for each in actions if each), None)
     return HostGrades(grades=tuple(grades.values()), action=action, source=", ".join(sources) or None)
 
 

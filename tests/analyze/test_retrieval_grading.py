@@ -131,6 +131,7 @@ def test_the_hosts_own_grades_count_before_any_model(store: Store) -> None:
     assert model is not None
     assert (host.by, host.action, host.taken) == ("host", "CORRECT", "INCORRECT")
     assert [(each.chunk_id, each.grade) for each in host.grades] == [("c1", 0.7), ("c2", -1.0)]
+    assert [stored[key].score("host_relevance") for key in ("r0001", "r0002")] == [pytest.approx(0.85), None]
     assert (model.by, model.taken) == ("words", None)
     shown = host_grades(graded, POPQA)
     assert (shown.action, shown.judge, [each.chunk_id for each in shown.candidates]) == (

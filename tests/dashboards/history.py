@@ -160,6 +160,7 @@ def _request(course: _Course, drawn: random.Random, segment: str) -> None:
     scores = {
         "query_coverage": drawn.choice((1.0,) * 39 + (0.5,)),
         "best_relevance": drawn.betavariate(6, 1),
+        "host_relevance": drawn.betavariate(5, 1),
         "candidate_recall": 1.0,
         "evidence_depth": drawn.choice((1.0, 1.0, 2.0, 3.0, 4.0, 8.0, 15.0)),
         "evidence_recall": 0.0 if lost else drawn.choice((1.0,) * 49 + (0.5,)),

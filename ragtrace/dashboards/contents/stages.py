@@ -51,6 +51,7 @@ from ragtrace.registry.instruments import (
     EVIDENCE_TOKEN_SHARE,
     GRADED_ANSWERS,
     HOST_ACTIONS,
+    HOST_RELEVANCE,
     INSTRUMENTS,
     JOINT_QUERY_COVERAGE,
     LOST_EVIDENCE,
@@ -107,7 +108,9 @@ _DRIFT: Final = Panel(
     empty="It stays empty until chunks are found under two versions of an index.",
 )
 
-_GRADED: Final = "It fills where `ragtrace analyze --judge relevant=MODEL` grades what was retrieved."
+_GRADED: Final = (
+    "It fills where `ragtrace analyze --judge relevant=MODEL`, or the application itself, grades what was retrieved."
+)
 
 
 def _of_actions(*by: str, action: str) -> str:
@@ -217,7 +220,7 @@ RETRIEVAL: Final = _dashboard(
             _RIGHT_BY_ACTION,
             _TRUSTED,
             _DISAGREES,
-            means("Best candidate, by the judge of relevance", (BEST_RELEVANCE,), empty=_GRADED),
+            means("Best candidate, by judge and application", (BEST_RELEVANCE, HOST_RELEVANCE), empty=_GRADED),
             distribution(BEST_RELEVANCE, empty=_GRADED),
         ),
     ),

@@ -15,7 +15,7 @@ from tests.receive.spans import assembled, retriever, span
 from tests.receive.test_assembly import TEXTS, request
 
 QUESTION = "What is the tariff?"
-LISTED = [{"id": None, "metadata": {}, "page_content": text, "type": "Document"} for text in TEXTS]
+LISTED: list[Any] = [{"id": None, "metadata": {}, "page_content": text, "type": "Document"} for text in TEXTS]
 SERIALIZED = [{"lc": 1, "type": "constructor", "id": ["langchain", "Document"], "kwargs": each} for each in LISTED]
 WRITTEN = [f"page_content={text!r} metadata={{}}" for text in TEXTS]
 
