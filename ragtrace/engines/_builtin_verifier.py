@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from threading import Lock
 from types import MappingProxyType
@@ -53,7 +53,8 @@ NEAREST_WORDS: Final = 600
 VECTOR_BYTES: Final = 64 << 20
 """Of vectors that are kept: about 2,000 sentences."""
 _MAX_TOKENS: Final = 128  # of a sentence, as the encoder was trained
-_BATCH: Final = 32
+_BATCH: Final = 64
+_PADDING: Final = 1.2  # the longest text of a batch, relative to its shortest
 _AT_ONCE: Final = 256  # pairs whose tokens are in memory together: about 40 MB
 _WORD: Final = re.compile(r"\w+")
 
@@ -135,8 +136,7 @@ class TokenEncoder:
         order = sorted(range(len(ids)), key=lambda place: len(ids[place]))
         found: list[NDArray[np.float32]] = [np.zeros((0, 0), dtype=np.float32)] * len(ids)
         with torch_threads(self._threads), torch.inference_mode():
-            for start in range(0, len(order), _BATCH):
-                places = order[start : start + _BATCH]
+            for places in _alike([len(each) for each in ids], order):
                 padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(ids[each]) for each in places], True)
                 lengths = torch.tensor([len(ids[each]) for each in places])
                 mask = (torch.arange(padded.shape[1])[None] < lengths[:, None]).long()
@@ -147,6 +147,20 @@ class TokenEncoder:
                     rows = rows[: len(ids[place])]
                     found[place] = np.array(rows[is_word] if is_word.any() else rows)  # none of the batch stays
         return found
+
+
+def _alike(lengths: Sequence[int], order: Sequence[int]) -> Iterator[list[int]]:
+    """Places in groups of similar lengths, at most `_BATCH`, so that little of what is read is padding. order: the
+    shortest first."""
+    group: list[int] = []
+    for place in order:
+        shortest = lengths[group[0]] if group else 0
+        if group and (len(group) == _BATCH or lengths[place] > max(_PADDING * shortest, shortest + 3)):
+            yield group
+            group = []
+        group.append(place)
+    if group:
+        yield group
 
 
 class BuiltinVerifier:

@@ -73,6 +73,22 @@ def test_a_pair_reads_alike_in_any_batch(verifier: BuiltinVerifier) -> None:
         verifier.encoder.encode = kept  # type: ignore[method-assign]
 
 
+def test_texts_of_similar_lengths_are_read_together(verifier: BuiltinVerifier) -> None:
+    """So that little of what the model reads is padding, however the lengths of the texts are mixed."""
+    model, sizes = verifier.encoder._model, list[tuple[int, int]]()
+    counting = model.register_forward_pre_hook(
+        lambda _, __, given: sizes.append((given["attention_mask"].numel(), int(given["attention_mask"].sum()))),
+        with_kwargs=True,
+    )
+    try:
+        verifier.encoder.encode([" ".join(["mooring"] * count) for count in range(1, 60)])
+    finally:
+        counting.remove()
+    padded, read = (sum(each) for each in zip(*sizes, strict=True))
+    assert len(sizes) < 20
+    assert padded < 1.12 * read
+
+
 def test_a_passage_that_comes_again_is_read_once(verifier: BuiltinVerifier) -> None:
     """Beside any claim, with the same outcome; what was asked for longest ago is forgotten first."""
     encoder = TokenEncoder(verifier.encoder._model, verifier.encoder._tokenizer)
