@@ -123,7 +123,7 @@ class WindowReader:
 
     def window(self, since: int, until: int, alpha: float | None = None) -> ExposureWindow:
         """The analyzed requests of [since, until). alpha: weigh rankings that were drawn by its chance under it."""
-        rows, _ = self.store.sample(self.service, self.segment, since, until, (), self.limit)
+        rows = self.store.sample(self.service, self.segment, since, until, (), self.limit).rows
         weights = {row.request_id: sampling_weight(row.head_probability) for row in rows}
         del rows  # of 100,000 requests they hold more than all that is summed
         return self.requests(weights, alpha)

@@ -117,7 +117,7 @@ def deciding_pairs(
 ) -> list[GradedPair]:
     """Up to `each` requests of every action, of about `limit` analyzed ones of the window's random stratum, with the
     candidate that decides. Raises: StoreError, and what the judge raises."""
-    rows, _ = store.sample(service, None, since, until, (), limit)
+    rows = store.sample(service, None, since, until, (), limit).rows
     found: dict[Action, list[GradedPair]] = {action: [] for action in ACTIONS}
     for start in range(0, len(rows), _PAGE):
         if all(len(pairs) >= each for pairs in found.values()):

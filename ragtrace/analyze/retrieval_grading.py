@@ -249,7 +249,7 @@ def grade_report(
     the requests, and told on the same; `line` on one half, and judged on the other.
     Raises: ConfigurationError, StoreError, ModelError, ServerError.
     """
-    rows, _ = store.sample(service, segment, since, until, (), limit)
+    rows = store.sample(service, segment, since, until, (), limit).rows
     graded: list[_Graded] = []
     left_out: Counter[str] = Counter()
     names: Counter[str] = Counter()

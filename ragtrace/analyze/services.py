@@ -232,7 +232,7 @@ def _last(store: Store, service: str) -> list[Sampled]:
     until = newest[0].started_at + 1
     sampled: list[Sampled] = []
     for window in (*_WINDOWS, until):
-        sampled, _ = store.sample(service, None, max(0, until - window), until, (), MOST)
+        sampled = list(store.sample(service, None, max(0, until - window), until, (), MOST).rows)
         if len(sampled) >= FEWEST:
             break
     return sampled

@@ -17,48 +17,72 @@ import sqlalchemy as sa
 
 from ragtrace.store import _search as search
 from ragtrace.store._requests import ANALYZED, COLUMNS, listed
-from ragtrace.store.database import clean
-from ragtrace.store.rows import COVERAGE, DiagnosisSummary, Listing, Position, RequestPage
+from ragtrace.store.database import chunks, clean
+from ragtrace.store.rows import COVERAGE, DiagnosisSummary, Listing, Position, RequestPage, RequestRow
 from ragtrace.store.tables import STAGE_NAMES, diagnosis, request, request_label, trait
 
 __all__ = ["bounds", "count", "page", "services_of", "slices", "start_of"]
 
 _OF_REQUEST: Final = sa.and_(diagnosis.c.request_id == request.c.request_id, diagnosis.c.kind == COVERAGE)
 _JOINED: Final = request.join(diagnosis, _OF_REQUEST, isouter=True)
+_FIRST: Final = 4  # times as many matches of words as a page has rows: these are looked at first
 
 
 def page(connection: sa.Connection, wanted: Listing, before: Position | None, limit: int, scan: int) -> RequestPage:
     """Up to `limit` requests that match, in their order, among the first `scan` ones behind a place."""
-    near: sa.Select[Any] | None = _near(wanted, before).order_by(*_order(wanted, request.c))
     if wanted.search is not None:
-        near = search.matches(connection, wanted, before)
-    if near is None:
-        return RequestPage((), None, None)
-    last = _last(connection, wanted, connection.execute(near.limit(1).offset(scan - 1)).first())
+        return _searched(connection, wanted, before, limit, scan)
+    near = _near(wanted, before).order_by(*_order(wanted, request.c))
+    row = connection.execute(near.limit(1).offset(scan - 1)).first()
     inner = near.limit(scan).subquery()
-    order = [inner.c.place.desc()] if wanted.search is not None else _order(wanted, inner.c)
     query = (
         sa.select(*COLUMNS)
         .select_from(inner.join(_JOINED, inner.c.request_id == request.c.request_id))
         .where(*_matching(wanted))
-        .order_by(*order)
+        .order_by(*_order(wanted, inner.c))
         .limit(limit + 1)
     )
-    found = listed(connection.execute(query).all())
+    last = None if row is None else Position(row.started_at, row.request_id)
+    return _paged(listed(connection.execute(query).all()), limit, last)
+
+
+def _paged(found: list[RequestRow], limit: int, last: Position | None) -> RequestPage:
+    """last: the place of the last request that was looked at, where there may be more behind it."""
     if len(found) > limit:
         behind = found[limit - 1]
         return RequestPage(tuple(found[:limit]), Position(behind.started_at, behind.request_id), None)
     return RequestPage(tuple(found), last, last)
 
 
-def _last(connection: sa.Connection, wanted: Listing, row: sa.Row[Any] | None) -> Position | None:
-    """The place of the last request that is looked at, where there may be more behind it."""
-    if row is None:
-        return None
-    if wanted.search is None:
-        return Position(row.started_at, row.request_id)
-    same = request.c.request_id == row.request_id
-    return Position(connection.scalar(sa.select(request.c.started_at).where(same)) or 0, row.request_id)
+def _searched(
+    connection: sa.Connection, wanted: Listing, before: Position | None, limit: int, scan: int
+) -> RequestPage:
+    """The requests that hold words. Most pages are full with the first few, and look at no more."""
+    below = None if before is None else search.number_of(connection, wanted, before)
+    found: list[RequestRow] = []
+    last, left = None, scan
+    while left > 0 and len(found) <= limit:
+        most = min(left, _FIRST * limit if left == scan else left)
+        matched, below = search.matches(connection, wanted, below, most)
+        found += _of_matched(connection, wanted, matched)
+        left -= most
+        last = None
+        if below is None:
+            break
+        is_own = len(matched) == most
+        last = search.place_of(connection, below, matched[-1][0] if is_own else None)
+        if not is_own:
+            break
+    return _paged(found, limit, last)
+
+
+def _of_matched(connection: sa.Connection, wanted: Listing, matched: Sequence[tuple[str, int]]) -> list[RequestRow]:
+    """Those of the requests, in their order, of which the rest of the filter is true as well."""
+    found: dict[str, RequestRow] = {}
+    for ids in chunks(request_id for request_id, _ in matched):
+        query = sa.select(*COLUMNS).select_from(_JOINED).where(request.c.request_id.in_(ids), *_matching(wanted))
+        found |= {row.request_id: row for row in listed(connection.execute(query).all())}
+    return [found[request_id] for request_id, _ in matched if request_id in found]
 
 
 def _near(wanted: Listing, before: Position | None) -> sa.Select[Any]:

@@ -26,8 +26,8 @@ import sqlalchemy as sa
 
 from ragtrace.plausible_values import stated_start
 from ragtrace.store.database import bigint, chunks, clean, insert, look_up
-from ragtrace.store.rows import COVERAGE, RequestRow, Sampled
-from ragtrace.store.tables import STAGE_NAMES, diagnosis, erased, request, score
+from ragtrace.store.rows import COVERAGE, RequestRow
+from ragtrace.store.tables import STAGE_NAMES, diagnosis, erased, request
 from ragtrace.types import Addendum, Fault, Feedback, Item, RequestRecord, replace
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
     "analyzed",
     "another",
     "began_at",
-    "count_query",
     "digest_of_id",
     "digest_of_record",
     "digest_of_trace",
@@ -50,9 +49,6 @@ __all__ = [
     "newest",
     "remember_erased",
     "repeated",
-    "sample",
-    "sample_query",
-    "scored",
     "split",
     "tell_apart",
     "tenants",
@@ -280,73 +276,9 @@ def _row(values: dict[str, Any]) -> RequestRow:
     return RequestRow(**values, flags=flags, states={stage: state for stage, state in states.items() if state})
 
 
-_SAMPLED: Final = (
-    request.c.request_id,
-    request.c.segment,
-    request.c.started_at,
-    request.c.head_probability,
-    diagnosis.c.analyzer_version,
-    diagnosis.c.verdict,
-    diagnosis.c.reference,
-    diagnosis.c.stage,
-    diagnosis.c.cause,
-    diagnosis.c.suspected_rollout,
-    diagnosis.c.judge,
-)
-_STATES: Final = (
-    *(diagnosis.c[f"{stage}_{what}"] for stage in STAGE_NAMES for what in ("state", "reason")),
-    diagnosis.c.doubted,
-)
 ANALYZED: Final = request.join(
     diagnosis, sa.and_(diagnosis.c.request_id == request.c.request_id, diagnosis.c.kind == COVERAGE)
 )
-
-
-def count_query(service: str, segment: str | None, since: int, until: int) -> sa.Select[Any]:
-    """How many requests of the random stratum started in [since, until)."""
-    return sa.select(sa.func.count()).select_from(request).where(*_within(service, segment, since, until))
-
-
-def _count(connection: sa.Connection, service: str, segment: str | None, since: int, until: int) -> int:
-    """The number of `counted_query`, analyzed or not."""
-    return connection.scalar(count_query(service, segment, since, until)) or 0
-
-
-def sample_query(
-    service: str, segment: str | None, since: int, until: int, metrics: Sequence[str], every: int
-) -> sa.Select[Any]:
-    """Every `every`-th of the requests in time order that has an analysis, with one column for each metric."""
-    ids = sa.select(request.c.request_id).where(*_within(service, segment, since, until))
-    if every > 1:
-        place = sa.func.row_number().over(order_by=(request.c.started_at, request.c.request_id))
-        numbered = ids.add_columns(place.label("place")).subquery()
-        ids = sa.select(numbered.c.request_id).where(numbered.c.place % every == 0)
-    return _scored(metrics).where(request.c.request_id.in_(ids)).order_by(request.c.started_at, request.c.request_id)
-
-
-def sample(
-    connection: sa.Connection,
-    service: str,
-    segment: str | None,
-    since: int,
-    until: int,
-    metrics: Sequence[str],
-    limit: int | None,
-) -> tuple[list[Sampled], int]:
-    """Up to about `limit` analyzed requests, oldest first, and how many requests there are in all."""
-    number = _count(connection, service, segment, since, until)
-    every = 1 if limit is None else max(1, -(-number // limit))
-    query = sample_query(service, segment, since, until, metrics, every)
-    return [_sampled(row, metrics) for row in connection.execute(query)], number
-
-
-def scored(connection: sa.Connection, request_ids: Iterable[str], metrics: Sequence[str]) -> list[Sampled]:
-    """Those of the requests that have an analysis, whatever their stratum, oldest first."""
-    found: list[Sampled] = []
-    for ids in chunks(request_ids):
-        query = _scored(metrics).where(request.c.request_id.in_(ids))
-        found += [_sampled(row, metrics) for row in connection.execute(query)]
-    return sorted(found, key=lambda each: (each.started_at, each.request_id))
 
 
 def tenants(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, str | None]:
@@ -356,35 +288,3 @@ def tenants(connection: sa.Connection, request_ids: Iterable[str]) -> dict[str, 
         query = sa.select(request.c.request_id, request.c.tenant_id).where(request.c.request_id.in_(ids))
         found.update((row.request_id, row.tenant_id) for row in connection.execute(query))
     return found
-
-
-def _within(service: str, segment: str | None, since: int, until: int) -> list[sa.ColumnElement[bool]]:
-    bounds = [request.c.service == clean(service), request.c.started_at >= since, request.c.started_at < until]
-    if segment is not None:
-        bounds.append(request.c.segment == clean(segment))
-    return [*bounds, request.c.head_sampled.is_(True)]
-
-
-def _scored(metrics: Sequence[str]) -> sa.Select[Any]:
-    of_request = sa.and_(
-        score.c.request_id == request.c.request_id, score.c.kind == COVERAGE, score.c.metric.in_(metrics)
-    )
-    values = [sa.func.max(sa.case((score.c.metric == metric, score.c.value))).label(metric) for metric in metrics]
-    return (
-        sa.select(*_SAMPLED, *_STATES, *values)
-        .select_from(ANALYZED.join(score, of_request, isouter=True))
-        .group_by(*_SAMPLED, *_STATES)
-    )
-
-
-def _sampled(row: sa.Row[Any], metrics: Sequence[str]) -> Sampled:
-    own, stages = len(_SAMPLED), len(_SAMPLED) + 2 * len(STAGE_NAMES)
-    names = (column.name for column in _SAMPLED)  # by place, in the order of `_scored`: by name it takes twice as long
-    states, reasons, doubted = row[own:stages:2], row[own + 1 : stages : 2], (row[stages] or "").split(",")
-    return Sampled(
-        **dict(zip(names, row[:own], strict=True)),
-        states={stage: state for stage, state in zip(STAGE_NAMES, states, strict=True) if state is not None},
-        reasons={stage: reason for stage, reason in zip(STAGE_NAMES, reasons, strict=True) if reason is not None},
-        scores=dict(zip(metrics, row[stages + 1 :], strict=True)),
-        doubted=frozenset(stage for stage in STAGE_NAMES if stage in doubted),
-    )

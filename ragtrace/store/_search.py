@@ -41,6 +41,8 @@ __all__ = [
     "is_on",
     "matches",
     "missing",
+    "number_of",
+    "place_of",
     "purge",
     "put",
     "words_of",
@@ -53,6 +55,8 @@ _LOG: Final = logging.getLogger("ragtrace.store")
 _CHARACTERS: Final = 200_000  # of a question, and of an answer
 _MOST: Final = 4_000  # words of a request; PostgreSQL takes 1 MB
 _MOST_ASKED: Final = 64  # words of a search
+_WALKED: Final = 20_000  # PostgreSQL's newest entries that are looked through before its index is asked
+_OFTEN: Final = 400  # of these, from which on words are so frequent that a page of them is all that is told
 _MOMENTS: Final[Mapping[str, int]] = {"sqlite": 20, "postgresql": 0}
 """By how many bits nanoseconds are cut: SQLite's index takes less where numbers are near each other, and writes of
 PostgreSQL do not wait for each other where they are far from each other."""
@@ -267,28 +271,108 @@ def _merge(database: Database, pages: int, begin: Callable[[sa.Connection], obje
         return bool(driver.total_changes - before >= 2)  # as SQLite says when there was nothing to do
 
 
-def matches(connection: sa.Connection, wanted: Listing, before: Position | None) -> sa.Select[Any] | None:
-    """The requests (`request_id`, `place`) that hold all words of `wanted.search`, of its tenant and service; newest
-    first by `place`, behind a position. None where it has no word. Raises: StoreError where search is off."""
+def matches(
+    connection: sa.Connection, wanted: Listing, below: int | None, most: int
+) -> tuple[list[tuple[str, int]], int | None]:
+    """Up to `most` requests, with their numbers in the index, that hold all words of `wanted.search`, of its tenant and
+    service, newest first; and the number behind which there may be more, None where nothing is.
+
+    below: only numbers below this one. Raises: StoreError where search is off.
+    """
     if not is_on(connection):
         raise StoreError("search is off in this store; ragtrace db search on makes its index")
     asked = list(islice(dict.fromkeys(words_of(wanted.search)), _MOST_ASKED))
     if not asked:
-        return None
+        return [], None
     terms = [*asked, *_owners(clean(wanted.tenant_id), clean(wanted.service))]
-    place, which = search_entry.c.id, _holding(connection, terms)
-    query = sa.select(search_entry.c.request_id, place.label("place")).select_from(which[0]).where(which[1])
-    number = _matched.c.rowid if connection.dialect.name == "sqlite" else place
+    if connection.dialect.name == "sqlite":
+        query = _of_fts(connection, wanted, terms, below).limit(most)
+        return _with_end([(row.request_id, row.id) for row in connection.execute(query)], most)
+    found, end = _walked(connection, wanted, terms, below, most)
+    if len(found) == most or end is None or (len(found) >= _OFTEN and wanted.tenant_id is None):
+        return found, found[-1][1] if len(found) == most else end
+    return _with_end(_of_gin(connection, wanted, terms, below, most), most)
+
+
+def _with_end(found: list[tuple[str, int]], most: int) -> tuple[list[tuple[str, int]], int | None]:
+    return found, found[-1][1] if len(found) == most else None
+
+
+def _of_fts(
+    connection: sa.Connection, wanted: Listing, terms: Sequence[str], below: int | None
+) -> sa.Select[tuple[str, int]]:
+    """SQLite's index merges its lists from the newest on, and stops where enough is found."""
+    joined = _matched.join(search_entry, search_entry.c.id == _matched.c.rowid)
+    query = sa.select(search_entry.c.request_id, search_entry.c.id).select_from(joined)
+    query = query.where(_matched.c[_TABLE].op("MATCH")(" ".join(f'"{term}"' for term in terms)))
+    query = query.where(*_between(connection, wanted, _matched.c.rowid, below))
+    if wanted.until is not None:  # numbers reach 73 minutes too far here, in PostgreSQL milliseconds
+        query = query.where(_begin(search_entry.c.request_id) < bigint(wanted.until))
+    return query.order_by(_matched.c.rowid.desc())
+
+
+def _walked(
+    connection: sa.Connection, wanted: Listing, terms: Sequence[str], below: int | None, most: int
+) -> tuple[list[tuple[str, int]], int | None]:
+    """What holds the terms among PostgreSQL's newest entries, and the number of the last one that was looked at, None
+    where that was the last of all. So frequent words are found at once; their lists in the index are read whole."""
+    entry = search_entry.c
+    query = sa.select(entry.id, entry.request_id, entry.words).where(*_between(connection, wanted, entry.id, below))
+    near = query.order_by(entry.id.desc()).limit(_WALKED).subquery()
+    spaced = sa.func.concat(" ", near.c.words, " ")
+    holding = [sa.func.strpos(spaced, f" {term} ") > 0 for term in terms]
+    found = sa.select(near.c.request_id, near.c.id).where(*holding).order_by(near.c.id.desc()).limit(most)
+    rows = [(row.request_id, row.id) for row in connection.execute(found)]
+    if len(rows) == most:
+        return rows, rows[-1][1]
+    ids = sa.select(entry.id).where(*_between(connection, wanted, entry.id, below))
+    return rows, connection.scalar(ids.order_by(entry.id.desc()).limit(1).offset(_WALKED - 1))
+
+
+def _of_gin(
+    connection: sa.Connection, wanted: Listing, terms: Sequence[str], below: int | None, most: int
+) -> list[tuple[str, int]]:
+    """What PostgreSQL's index of words has. The planner takes words for independent of each other, expects many, and
+    would rather walk all entries by their numbers: so the numbers are none that an index leads to here."""
+    asked = " & ".join(f"'{term}'" for term in terms)
+    holds = sa.literal_column(_VECTOR).op("@@")(sa.cast(asked, sa.dialects.postgresql.TSQUERY))
+    query = sa.select(search_entry.c.request_id, search_entry.c.id).where(holds)
+    query = query.where(*_between(connection, wanted, search_entry.c.id + 0, below))
+    held = query.cte("held").prefix_with("MATERIALIZED", dialect="postgresql")
+    newest = sa.select(held.c.request_id, held.c.id).order_by(held.c.id.desc()).limit(most)
+    connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+    rows = [(row.request_id, row.id) for row in connection.execute(newest)]
+    connection.exec_driver_sql("SET LOCAL enable_seqscan TO DEFAULT")
+    return rows
+
+
+def _between(
+    connection: sa.Connection, wanted: Listing, number: sa.ColumnElement[int], below: int | None
+) -> list[sa.ColumnElement[bool]]:
+    """What the times of a listing, and the place that it goes on from, ask of an entry's number."""
+    found: list[sa.ColumnElement[bool]] = []
     if wanted.since is not None:
-        query = query.where(number >= _moment(connection, wanted.since))
+        found.append(number >= _moment(connection, wanted.since))
     if wanted.until is not None:
-        query = query.where(number < _moment(connection, wanted.until) + (1 << _SPREAD))
-        if connection.dialect.name == "sqlite":  # there that reaches 73 minutes too far, in PostgreSQL milliseconds
-            query = query.where(_begin(search_entry.c.request_id) < bigint(wanted.until))
-    if before is not None:
-        own = _own(connection, wanted, before)
-        query = query.where(number < (_moment(connection, before.started_at) if own is None else own))
-    return query.order_by(number.desc())
+        found.append(number < _moment(connection, wanted.until) + (1 << _SPREAD))
+    if below is not None:
+        found.append(number < below)
+    return found
+
+
+def number_of(connection: sa.Connection, wanted: Listing, before: Position) -> int:
+    """The number behind which a listing goes on from a place."""
+    own = _own(connection, wanted, before)
+    return _moment(connection, before.started_at) if own is None else own
+
+
+def place_of(connection: sa.Connection, number: int, request_id: str | None) -> Position:
+    """The place of a number, to go on from. request_id: whose number it is; None for an entry of anybody, of which
+    only PostgreSQL's walk tells, whose numbers are moments."""
+    if request_id is None:
+        return Position(number, "")
+    same = request.c.request_id == request_id
+    return Position(connection.scalar(sa.select(request.c.started_at).where(same)) or 0, request_id)
 
 
 def _own(connection: sa.Connection, wanted: Listing, before: Position) -> int | None:
@@ -305,12 +389,3 @@ def _own(connection: sa.Connection, wanted: Listing, before: Position) -> int | 
 def _begin(request_id: sa.Column[Any]) -> sa.ScalarSelect[Any]:
     """When a request began; no join, so that the index of words leads whatever else there is an index of."""
     return sa.select(request.c.started_at).where(request.c.request_id == request_id).scalar_subquery()
-
-
-def _holding(connection: sa.Connection, terms: Sequence[str]) -> tuple[sa.FromClause, sa.ColumnElement[bool]]:
-    """From where, and which. A term has neither quotes nor signs of a query."""
-    if connection.dialect.name == "sqlite":
-        joined = _matched.join(search_entry, search_entry.c.id == _matched.c.rowid)
-        return joined, _matched.c[_TABLE].op("MATCH")(" ".join(f'"{term}"' for term in terms))
-    asked = " & ".join(f"'{term}'" for term in terms)
-    return search_entry, sa.literal_column(_VECTOR).op("@@")(sa.cast(asked, sa.dialects.postgresql.TSQUERY))

@@ -29,6 +29,7 @@ from ragtrace.store import (
     _releases as releases,
     _requests as requests,
     _results as results,
+    _samples as samples,
     _schema as schema,
     _search as search,
     _search_switch as search_switch,
@@ -80,6 +81,7 @@ from ragtrace.store.rows import (
     RequestLabel,
     RequestPage,
     RequestRow,
+    Sample,
     Sampled,
     SearchState,
     ServiceCalibration,
@@ -449,16 +451,16 @@ class Store:
 
     def sample(
         self, service: str, segment: str | None, since: int, until: int, metrics: Sequence[str], limit: int | None
-    ) -> tuple[list[Sampled], int]:
+    ) -> Sample:
         """Requests of the random stratum in [since, until) (nanoseconds) with these scores, oldest first, and how many
         there are; more than about `limit` are thinned out evenly. segment: None for all."""
         with self._database.read() as connection:
-            return requests.sample(connection, service, segment, since, until, metrics, limit)
+            return samples.sample(connection, service, segment, since, until, metrics, limit)
 
     def scored(self, request_ids: Iterable[str], metrics: Sequence[str]) -> list[Sampled]:
         """Those of the requests that have an analysis, with these scores, oldest first."""
         with self._database.read() as connection:
-            return requests.scored(connection, request_ids, metrics)
+            return samples.scored(connection, request_ids, metrics)
 
     def services(self) -> list[str]:
         """The services that have requests, by name."""

@@ -21,7 +21,17 @@ from ragtrace.store.rows import COVERAGE, SILENT, UNANSWERED, MeasuredRequest, R
 from ragtrace.store.tables import STAGE_NAMES, diagnosis, release, request, score, trait
 from ragtrace.types import GenerateRun, RequestRecord
 
-__all__ = ["REPLAY", "is_of_versions", "measured", "put_traits", "replayed", "replays", "services", "traits_of"]
+__all__ = [
+    "REPLAY",
+    "is_of_versions",
+    "measured",
+    "put_traits",
+    "replayed",
+    "replays",
+    "services",
+    "traits_of",
+    "values_of",
+]
 
 
 REPLAY: Final = "ragtrace.replay."
@@ -145,7 +155,7 @@ def measured(connection: sa.Connection, wanted: RequestFilter, metrics: Sequence
     key = [request.c.started_at, request.c.request_id]
     for page in pages(lambda: nullcontext(connection), _query(connection, wanted, versions), key, _PAGE):
         rows = [row for row in page if is_of_versions(_versions(row.versions), versions, others)]
-        values = _values(connection, [row.request_id for row in rows], metrics)
+        values = values_of(connection, [row.request_id for row in rows], metrics)
         yield from (_measured(row, values.get(row.request_id), len(metrics)) for row in rows)
 
 
@@ -186,19 +196,25 @@ def _first_seen(connection: sa.Connection, service: str, versions: Mapping[str, 
     return max((at for at in seen if at is not None), default=None)
 
 
-def _values(
+def values_of(
     connection: sa.Connection, request_ids: Sequence[str], metrics: Sequence[str]
 ) -> dict[str, tuple[float | None, ...]]:
+    """The coverage scores of requests, in the order of the metrics."""
     if not (request_ids and metrics):
         return {}
+    rows = connection.execute(_values_query(tuple(metrics)), {"ids": request_ids})
+    return {row[0]: tuple(row[1:]) for row in rows}
+
+
+@lru_cache(maxsize=64)
+def _values_query(metrics: tuple[str, ...]) -> sa.Select[Any]:
+    """Grouped by what leads to the scores, so that nothing is sorted."""
     columns = (
         sa.func.max(_SILENCE if metric == UNANSWERED else sa.case((score.c.metric == metric, score.c.value)))
         for metric in metrics
     )
-    of_requests = sa.select(score.c.request_id, *columns).where(
-        score.c.request_id.in_(request_ids), score.c.kind == COVERAGE
-    )
-    return {row[0]: tuple(row[1:]) for row in connection.execute(of_requests.group_by(score.c.request_id))}
+    chosen = score.c.request_id.in_(sa.bindparam("ids", expanding=True)), score.c.kind == COVERAGE
+    return sa.select(score.c.request_id, *columns).where(*chosen).group_by(score.c.request_id)
 
 
 def _measured(row: sa.Row[Any], values: tuple[float | None, ...] | None, metrics: int) -> MeasuredRequest:

@@ -49,6 +49,7 @@ __all__ = [
     "RequestLabel",
     "RequestPage",
     "RequestRow",
+    "Sample",
     "Sampled",
     "SchemaState",
     "ServiceCalibration",
@@ -381,6 +382,17 @@ class Sampled:
     scores: dict[str, float | None]
     judge: str | None = None
     doubted: frozenset[Stage] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Requests that were drawn evenly from traffic: those that are analyzed, oldest first. stored: how many there are,
+    counted or (is_estimate) estimated; drawn: how many were drawn, analyzed or not."""
+
+    rows: tuple[Sampled, ...]
+    stored: int
+    drawn: int
+    is_estimate: bool = False
 
 
 @dataclass(frozen=True, slots=True)

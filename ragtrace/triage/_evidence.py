@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from statistics import fmean
 from typing import Final, Literal, TypeAlias
 
@@ -67,7 +68,7 @@ _BUDGETS: Final = {stage.name: round(1.0 - stage.target, 6) for stage in STAGES}
 _TELLING: Final[tuple[Stage, ...]] = ("retrieval", "generation")  # ranking is sound by itself where nothing is left out
 _NEXT_TO_NOTHING: Final = 0.1  # share of the requests below which a stage is hardly judged
 _JUDGED: Final = frozenset(("sound", "broken"))
-_ASKED: Final = 50  # requests, the newest, of which it is asked whether a model judged their claims
+_ASKED: Final = 5  # requests, the newest of each judge, of which it is asked whether a model judged their claims
 _REASONS: Final = 3  # of each state, the most frequent ones
 _READ: Final = 60  # requests among which the exemplars are chosen
 _EXEMPLARS: Final = 3
@@ -124,7 +125,7 @@ class JudgedRequest:
 @dataclass(frozen=True, slots=True)
 class TrafficSample:
     """The analyzed requests of one service or segment, oldest first, whatever judged them. stored: how many requests
-    there are; drawn: how many of them were looked for, evenly in time."""
+    there are, by an estimate or counted; drawn: how many of them were looked for, evenly in time."""
 
     service: str
     segment: str | None
@@ -132,6 +133,7 @@ class TrafficSample:
     rows: tuple[Sampled, ...]
     stored: int
     drawn: int
+    is_estimate: bool = False
 
     @property
     def outdated(self) -> int:
@@ -141,7 +143,11 @@ class TrafficSample:
     def judgeable(self, store: Store) -> tuple[Judgeable, ...]:
         """Of each stage that applies to any request of the window: in how many requests it is judged."""
         rows = [row for row in self.rows if row.started_at >= self.window.since]
-        judges = store.judges([row.request_id for row in rows[-_ASKED:]])
+        answered = [row for row in rows if row.states.get("generation") in _JUDGED] or rows
+        by_judge: dict[str | None, deque[str]] = {}
+        for row in answered:
+            by_judge.setdefault(row.judge, deque(maxlen=_ASKED)).append(row.request_id)
+        judges = store.judges(list(chain.from_iterable(by_judge.values())))
         is_verified = any(judge.verifier for judge in judges)
         asked = ((stage, [row for row in rows if stage in row.states]) for stage in ORDER)
         return tuple(_judgeable(stage, applies, is_verified=is_verified) for stage, applies in asked if applies)
@@ -235,6 +241,7 @@ class JudgedSample:
             until=written(self.window.until),
             before_since=written(self.window.before),
             requests=sample.stored,
+            is_estimate=sample.is_estimate,
             read=len(sample.rows),
             unanalyzed=sample.drawn - len(sample.rows),
             outdated=sample.outdated,
@@ -252,9 +259,8 @@ class JudgedSample:
 def draw(store: Store, service: str, segment: str | None, window: Window, limit: int | None = LIMIT) -> TrafficSample:
     """Draw the analyzed requests of a service, or of one of its segments. limit: how many are read at most, evenly in
     time; None for all."""
-    rows, stored = store.sample(service, segment, window.before, window.until, METRICS, limit)
-    drawn = stored // (1 if limit is None else max(1, -(-stored // limit)))
-    return TrafficSample(service, segment, window, tuple(rows), stored, max(drawn, len(rows)))
+    found = store.sample(service, segment, window.before, window.until, METRICS, limit)
+    return TrafficSample(service, segment, window, found.rows, found.stored, found.drawn, found.is_estimate)
 
 
 def has_gold(reference: Reference | None) -> bool:

@@ -151,10 +151,11 @@ class Judgeable(_Part, frozen=True, kw_only=True):
 
 class Range(_Part, frozen=True, kw_only=True):
     """What was looked at: [since, until), compared with [before_since, since). requests: how many of the random
-    stratum there are in both, read: how many of them were drawn and have an analysis, analyzed: how many of those were
-    judged with gold evidence, or without it, by the judge (a digest of rules, model and calibration) that counts here.
-    reference: oracle for those with gold, else their most frequent one. unanalyzed: how many were drawn and have no
-    analysis. least_sampled, most_sampled: the probabilities with which those that count were kept.
+    stratum there are in both (is_estimate: estimated, else counted), read: how many of them were drawn and have an
+    analysis, analyzed: how many of those were judged with gold evidence, or without it, by the judge (a digest of
+    rules, model and calibration) that counts here. reference: oracle for those with gold, else their most frequent one.
+    unanalyzed: how many were drawn and have no analysis. least_sampled, most_sampled: the probabilities with which
+    those that count were kept.
 
     Of those that were read, whatever their reference: outdated were judged by a version without states; no_retrieval
     ask for nothing that is retrieved; refused decline to answer, and nothing tells whether rightly; errors ended in an
@@ -168,6 +169,7 @@ class Range(_Part, frozen=True, kw_only=True):
     read: int
     analyzed: int
     reference: Reference | None
+    is_estimate: bool = False
     judge: str | None = None
     unanalyzed: int = 0
     outdated: int = 0

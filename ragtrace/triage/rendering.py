@@ -27,6 +27,7 @@ from ragtrace.triage._report import (
     MetricChange,
     Onset,
     PageAnswers,
+    Range,
     ReasonCount,
     Report,
     Rise,
@@ -275,7 +276,7 @@ def looked_at(report: Report) -> str:
         return ""
     drawn = examined.read + examined.unanalyzed
     read = f"{examined.requests:,} requests in both" if drawn == examined.requests else (
-        f"{drawn:,} of {examined.requests:,} requests in both, evenly in time"
+        f"{drawn:,} of {_size(examined)} requests in both, evenly in time"
     )  # fmt: skip
     if examined.unanalyzed and examined.read:
         read += f", {examined.unanalyzed:,} of them not analyzed"
@@ -300,6 +301,13 @@ def looked_at(report: Report) -> str:
     since = clock(examined.since)
     times = f"{since} to {clock(examined.until)}, compared with {clock(examined.before_since)} to {since}"
     return f"{times}; {read}; {judged}"
+
+
+def _size(examined: Range) -> str:
+    """How many requests there are; of an estimate two digits."""
+    if not examined.is_estimate:
+        return f"{examined.requests:,}"
+    return f"about {int(float(f'{examined.requests:.1e}')):,}"
 
 
 def named(report: Report) -> str:

@@ -131,6 +131,27 @@ def test_what_came_after_the_window_uses_up_no_scan(searched: Store) -> None:
     assert page.after is None
 
 
+def test_frequent_and_rare_words_are_found_alike(searched: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However far apart matches lie, and however few of the newest requests are looked through before the index is
+    asked: page by page each comes once, newest first, also to a tenant between whose requests others' lie."""
+    monkeypatch.setattr(search, "_WALKED", 8)
+    monkeypatch.setattr(search, "_OFTEN", 2)
+    said = {number: f"harbor{' crane' * (number % 7 == 0)}{' tide' * (number < 9)}" for number in range(40)}
+    searched.write([asked(number, text, tenant_id="ab"[number % 2]) for number, text in said.items()])
+    for words in ("harbor", "crane", "harbor tide", "crane tide", "gull"):
+        for tenant in (None, "a", "b"):
+            wanted = Listing(search=words, tenant_id=tenant)
+            before, rows = None, []
+            for _ in range(60):
+                page = searched.list_requests(wanted, before, limit=1, scan=5)
+                rows += [row.request_id for row in page.rows]
+                if (before := page.after) is None:
+                    break
+            holding = [number for number, text in said.items() if set(words.split()) <= set(text.split())]
+            expected = [f"r{number}" for number in reversed(holding) if tenant in (None, "ab"[number % 2])]
+            assert rows == expected, (words, tenant)
+
+
 @pytest.mark.parametrize(
     "words",
     [
