@@ -39,7 +39,14 @@ from bench import subjects
 ROUNDS, BLOCK, MEMORY = 12, 100, 20_000
 ALL_ROUNDS, ALL_BLOCK, QUESTIONS = 14, 200, 64
 SIZES = (10, 50, 100, 200)  # candidates, for the slope
-BOUNDS = {"ragtrace": 4.0, "ragtrace record only": 2.5, "ragtrace not sampled": 1.5}  # of all processor time, x bare
+BOUNDS = {  # of all processor time, x bare
+    "ragtrace": 4.0,
+    "ragtrace record only": 2.5,
+    "ragtrace not sampled": 1.5,
+    "ragtrace, worker": 4.0,
+    "record only, worker": 2.5,
+    "not sampled, worker": 1.5,
+}
 
 
 @dataclass
@@ -205,6 +212,7 @@ def main() -> None:
         folder = Path(name)
         chosen = [subjects.nothing(work), subjects.bare(work), subjects.bare_with_json(work)]
         chosen += [make(work, folder) for make in (subjects.with_spans, subjects.record_only, subjects.unsampled)]
+        chosen += subjects.handed_over(work, folder)
         if not given.no_peers:
             chosen += peers(work, folder)
         if given.only:

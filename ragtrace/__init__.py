@@ -15,7 +15,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from ragtrace.config import load
 from ragtrace.privacy import CaptureContent, Vocabulary
@@ -40,6 +40,7 @@ from ragtrace.record import (
     retrieve,
     scrub,
     source_report,
+    take_request,
     unfollow_thread_pools,
 )
 
@@ -102,6 +103,7 @@ def configure(
     spool: str | os.PathLike[str] | None = None,
     queue_bytes: int | None = None,
     spool_bytes: int | None = None,
+    build: Literal["host", "worker"] | None = None,
     read_items: int | None = None,
     read_seconds: float | None = None,
     follow_threads: bool | None = None,
@@ -130,6 +132,7 @@ def configure(
         return
     from ragtrace.collect import (
         BackgroundSink,
+        HandOver,
         Periodic,
         RecentRequests,
         Spool,
@@ -138,14 +141,18 @@ def configure(
     )
 
     policy = ContentPolicy(config)
+    own = Spool.open(default_folder(config.store, config.spool), config.store)
+    hands_over = config.build == "worker"
+    spool_bytes = config.spool_bytes // 2 if hands_over else config.spool_bytes  # the other half is what is handed over
     sink = BackgroundSink(
-        lambda: _open_store(config.store),
-        Spool.open(default_folder(config.store, config.spool), config.store),
+        (lambda: HandOver(own.folder, spool_bytes)) if hands_over else lambda: _open_store(config.store),
+        own,
         service=config.service,
         finish=policy.finish,
         scrub=scrub,
         queue_bytes=config.queue_bytes,
-        spool_bytes=config.spool_bytes,
+        spool_bytes=spool_bytes,
+        read=take_request if hands_over else lambda draft: draft.build(),
         unsampled=UnsampledRequests(
             RecentRequests(config.recent_bytes, config.recent_seconds),
             _screening(config),
@@ -199,9 +206,10 @@ def uninstrument(framework: str) -> None:
 
 
 def _open_store(url: str) -> Writer:
+    from ragtrace.collect import RecordWriter
     from ragtrace.store import Store
 
-    return Store.open(url)
+    return RecordWriter(Store.open(url))  # a process that handed over to a worker may have left requests
 
 
 def _screening(config: Config) -> Screening | None:

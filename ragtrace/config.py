@@ -21,6 +21,7 @@ from ragtrace.plausible_values import LEAST_PROBABILITY, MOST_SKEW
 from ragtrace.safe_text import masked
 
 __all__ = [
+    "BUILDERS",
     "PREFIX",
     "PRICED",
     "SETTINGS",
@@ -43,6 +44,9 @@ PREFIX: Final = "RAGTRACE_"
 """How the names of the environment variables begin."""
 
 _STORES: Final = ("sqlite", "sqlite+pysqlite", "postgres", "postgresql", "postgresql+psycopg")
+BUILDERS: Final = ("host", "worker")
+"""Who may build the records: the application, or `ragtrace build` beside it."""
+
 SWITCH: Final = {  # how a switch is written in a text
     "1": True,
     "true": True,
@@ -154,6 +158,12 @@ def _switch(name: str, value: Any) -> bool:
     if known is None:
         raise _refuse(name, value, "true or false (1/0, yes/no, on/off)")
     return known
+
+
+def _builder(name: str, value: Any) -> str:
+    if value not in BUILDERS:
+        raise _refuse(name, value, " or ".join(f"{each!r}" for each in BUILDERS))
+    return str(value)
 
 
 def _versions(name: str, value: Any) -> dict[str, str]:
@@ -387,6 +397,14 @@ class Config:
             _bytes, "Disk for what waits for the store; random samples beyond it drop.", "RAGTRACE_SPOOL_BYTES"
         ),
     )
+    build: str = field(
+        default="host",
+        metadata=_about(
+            _builder,
+            "Who builds and stores the records: host, or worker, which is `ragtrace build` on the same machine.",
+            "RAGTRACE_BUILD",
+        ),
+    )
     read_items: int = field(
         default=10_000,
         metadata=_about(
@@ -475,6 +493,7 @@ _KINDS: Final[Mapping[_Parse, str]] = {
     _whole: "whole number",
     _count: "whole number",
     _switch: "on or off",
+    _builder: " or ".join(BUILDERS),
     _versions: "name=version, ...",
     read_prices: "JSON object",
     read_probe: "module:attribute",
@@ -483,8 +502,9 @@ _KINDS: Final[Mapping[_Parse, str]] = {
     privacy.read_redactor: "function",
     privacy.read_span_content: "on or off",
 }
-_OPTIONS: Final = {"store": "`--store`", "service": "`import --service`", "cites": "`import --cites`",
-                   "probe": "`analyze --probe`, `probe --probe`", "prices": "`analyze --prices`"}  # fmt: skip
+_OPTIONS: Final = {"store": "`--store`", "spool": "`build --spool`", "service": "`import --service`",
+                   "cites": "`import --cites`", "probe": "`analyze --probe`, `probe --probe`",
+                   "prices": "`analyze --prices`"}  # fmt: skip
 
 
 def _of_configure(declared: Field[Any]) -> Setting:

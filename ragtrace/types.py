@@ -64,6 +64,7 @@ __all__ = [
     "StageFinding",
     "StageRun",
     "StageState",
+    "TakenRequest",
     "TokenSource",
     "TokenUsage",
     "VerifiedBy",
@@ -133,7 +134,7 @@ class Query(_Struct, frozen=True, kw_only=True):
     facets: tuple[Facet, ...] = ()
 
 
-class Candidate(_Struct, frozen=True, kw_only=True):
+class Candidate(_Struct, frozen=True):
     """One chunk that a retriever returned. `rank` starts at 1. `text` lives in the content store under
     `content_hash` and is absent where content is not captured."""
 
@@ -148,7 +149,7 @@ class Candidate(_Struct, frozen=True, kw_only=True):
     text: str | None = None
 
 
-class RankMove(_Struct, frozen=True, kw_only=True):
+class RankMove(_Struct, frozen=True):
     """One chunk's way through a reranker. `rank_after` is None when the reranker dropped it, `rank_before` is None
     when it was not among its inputs."""
 
@@ -158,7 +159,7 @@ class RankMove(_Struct, frozen=True, kw_only=True):
     score: float | None = None
 
 
-class PackedChunk(_Struct, frozen=True, kw_only=True):
+class PackedChunk(_Struct, frozen=True):
     """One chunk as it stands in the prompt. `text` is what was really given (cut when `truncated`).
 
     `given_start` and `given_end` say which part of the chunk's full text that is, from its first to its last character;
@@ -177,7 +178,7 @@ class PackedChunk(_Struct, frozen=True, kw_only=True):
     given_end: int | None = None
 
 
-class DroppedChunk(_Struct, frozen=True, kw_only=True):
+class DroppedChunk(_Struct, frozen=True):
     """One chunk that packing left out, and why: `budget`, `duplicate`, `filter`, `limit` or the host's own word.
 
     `inferred`: the host stated no reason, this one is what the packing looks like, and no proof.
@@ -478,7 +479,18 @@ class SourceReport(_Struct, frozen=True, kw_only=True):
     report_id: str = ""
 
 
-Item: TypeAlias = RequestRecord | Feedback | Fault | Addendum | SourceReport
+class TakenRequest(_Struct, frozen=True, kw_only=True):
+    """A request as its stages' values were taken: a worker builds its record (`ragtrace.record.taken_requests`).
+
+    `body` names the `texts` by their places. `weight`: roughly how many bytes it holds.
+    """
+
+    body: bytes
+    texts: tuple[str, ...]
+    weight: int = 0
+
+
+Item: TypeAlias = RequestRecord | Feedback | Fault | Addendum | SourceReport | TakenRequest
 
 
 class FacetMatch(_Struct, frozen=True, kw_only=True):

@@ -1,4 +1,5 @@
-"""ragtrace in its three ways: with spans, without OpenTelemetry's SDK, and for requests outside the sample."""
+"""ragtrace in its ways: with spans, without OpenTelemetry's SDK, for requests outside the sample; each where the host
+builds and stores the records, and where a worker does."""
 
 from __future__ import annotations
 
@@ -7,16 +8,18 @@ import itertools
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 from opentelemetry.trace import ProxyTracerProvider, TracerProvider
 
 import ragtrace
 from bench.subjects.opentelemetry import Exported
 from bench.subjects.work import QUESTION, Hits, Subject, Work
+from ragtrace.collect import Builder, default_folder
 from ragtrace.record import install
 from ragtrace.store import Store
 
-__all__ = ["bytes_per_open_request", "record_only", "unsampled", "with_spans"]
+__all__ = ["bytes_per_open_request", "handed_over", "record_only", "unsampled", "with_spans"]
 
 _OPEN = 200  # requests that are open at once when their memory is measured
 
@@ -38,15 +41,32 @@ def unsampled(work: Work, folder: Path) -> Subject:
     return _subject("ragtrace not sampled", work, folder, exported.provider, exported, 0.0)
 
 
+def handed_over(work: Work, folder: Path) -> list[Subject]:
+    """The same with `build="worker"`."""
+    exported = [Exported(), Exported()]
+    return [
+        _subject("ragtrace, worker", work, folder, exported[0].provider, exported[0], 1.0, build="worker"),
+        _subject("record only, worker", work, folder, ProxyTracerProvider(), None, 1.0, build="worker"),
+        _subject("not sampled, worker", work, folder, exported[1].provider, exported[1], 0.0, build="worker"),
+    ]
+
+
 def _subject(
-    name: str, work: Work, folder: Path, provider: TracerProvider, exported: Exported | None, rate: float
+    name: str,
+    work: Work,
+    folder: Path,
+    provider: TracerProvider,
+    exported: Exported | None,
+    rate: float,
+    build: Literal["host", "worker"] = "host",
 ) -> Subject:
-    url = f"sqlite:///{folder / name.replace(' ', '-')}.db"
+    url = f"sqlite:///{folder / name.replace(' ', '-').replace(',', '')}.db"
     ragtrace.configure(
         service="bench",
         store=url,
         sample_rate=rate,
         sample_floor=0,  # a floor would keep some of those outside the sample
+        build=build,
         capture_content="full",
         tracer_provider=provider,
     )
@@ -63,6 +83,11 @@ def _subject(
         if exported is not None and not rate:  # a complaint that comes late
             ragtrace.flag(str(exported.last["ragtrace.request.id"]), "late")
             flush()
+        if build == "worker":  # what another process does, here behind the figures
+            builder = Builder(lambda: Store.open(url), [default_folder(url)], (1.0, 1.0))
+            while builder.step():
+                pass
+            builder.close()
         return _kept(url)
 
     def close() -> None:

@@ -21,6 +21,7 @@ from ragtrace.analyze_extra import missing_extra
 from ragtrace.cli import (
     align,
     analyze,
+    build,
     calibrate,
     changes,
     db,
@@ -82,6 +83,7 @@ _VERBS: Final[dict[str, dict[str, _Verb]]] = {
         "demo": demo.demo,
         "serve": receive.serve,
         "import": receive.import_files,
+        "build": build.build,
         "source": changes.sources,
     },
     "Judge: what is known of each request": {

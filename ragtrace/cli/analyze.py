@@ -6,12 +6,11 @@ import signal
 import time
 from dataclasses import asdict
 from enum import StrEnum
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import typer
 
-from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, print_json, print_table, progress
+from ragtrace.cli.terminal import Ending, JsonOption, StoreOption, console, option, print_json, print_table, progress
 from ragtrace.config import SETTINGS
 from ragtrace.errors import ConfigurationError
 from ragtrace.times import TIMES, parse_time, shown_span
@@ -168,7 +167,7 @@ def analyze(
             opened.redo(service=service, since=began, again=again)
         kinds = (COVERAGE, ATTRIBUTION) if generator or retriever else (COVERAGE,)
         waiting = sum(opened.queue_depth(kind)["pending"] for kind in kinds)
-    with _Ending() as ending, progress() as bar:
+    with Ending() as ending, progress() as bar:
         task = bar.add_task("analyzing", total=None if follow else min(waiting, limit or waiting))
         summary = chosen.run(
             work,
@@ -200,27 +199,6 @@ def _summary_text(done: int, failed: int, lost: int, *, explains: bool) -> str:
     if lost:
         text += f", {lost} left to other workers, which had taken them over"
     return text
-
-
-class _Ending:
-    """Notes SIGINT or SIGTERM, so that the batch at hand is committed first. A second SIGINT ends at once."""
-
-    def __init__(self) -> None:
-        self.signal: int | None = None
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
-        self.signal = number
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 _JOB_COLUMNS: Final = ("job", "request", "kind", "service", "state", "tries", "since", "next", "last error")

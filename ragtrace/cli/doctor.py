@@ -214,10 +214,11 @@ def _similar(name: str) -> str:
 
 def _store_lines(state: dict[str, Any]) -> Iterator[_Line]:
     if state["spool"] and state["spool"]["entries"]:
+        built = state["spool"]["handed"] > 0
         yield _Line(
             "spool",
             f"{state['spool']['entries']} entries wait in {state['spool']['folder']}",
-            "they are written when the application that records runs again",
+            "ragtrace build --follow" if built else "they are written when the application that records runs again",
         )
     if state["spool"] and state["spool"]["damaged"]:
         yield _Line("spool", f"{state['spool']['damaged']} damaged files in {state['spool']['folder']}/damaged")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
 
 import typer
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from ragtrace.types import RequestRecord
 
 __all__ = [
+    "Ending",
     "JsonOption",
     "StoreOption",
     "console",
@@ -112,6 +115,27 @@ def progress() -> Progress:
     return Progress(console=console(stderr=True), transient=True, disable=not sys.stderr.isatty())
 
 
+class Ending:
+    """Notes SIGINT or SIGTERM, so that the batch at hand is committed first. A second SIGINT ends at once."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self.signal = number
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 _MOST_FOUND: Final = 10  # requests that are looked for where the beginning of an id fits several
 _SHOWN: Final = 3  # ids that an error names
 
@@ -142,11 +166,13 @@ def existing(store: str | None) -> str:
 
 
 def spooled(url: str, given: str | None) -> dict[str, Any]:
-    """What waits on this disk for the store, and what could not be read and was set aside."""
+    """What waits on this disk for the store (`handed`: for `ragtrace build`), and what could not be read and was set
+    aside."""
     from ragtrace.collect import default_folder, fallback_folder
-    from ragtrace.collect.spool import read_entries
+    from ragtrace.collect.spool import HANDED, handed_folder, read_entries
 
     folders = list(dict.fromkeys((default_folder(url, given), fallback_folder(url))))
+    folders += [handed_folder(folder) for folder in folders]
     waiting = dict.fromkeys(folders, 0)
     for folder in folders:
         for segment in folder.glob("*.seg"):
@@ -154,7 +180,8 @@ def spooled(url: str, given: str | None) -> dict[str, Any]:
                 waiting[folder] += sum(1 for _ in read_entries(segment.read_bytes()))
     damaged = sum(len(list(folder.glob("damaged/*"))) for folder in folders)
     fullest = max(folders, key=lambda folder: waiting[folder])
-    return {"folder": str(fullest), "entries": sum(waiting.values()), "damaged": damaged}
+    handed = sum(count for folder, count in waiting.items() if folder.name == HANDED)
+    return {"folder": str(fullest), "entries": sum(waiting.values()), "handed": handed, "damaged": damaged}
 
 
 def shown(url: str) -> str:

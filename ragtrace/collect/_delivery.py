@@ -38,6 +38,7 @@ class Finisher:
     Args:
         finish: the last step of an item (hashes, content policy).
         scrub: makes an item writable that JSON refused.
+        read: makes an item of a draft.
     """
 
     def __init__(
@@ -46,7 +47,9 @@ class Finisher:
         scrub: Callable[[Item], Item],
         service: str,
         count: Callable[[Fault], None],
+        read: Callable[[Draft], Item | None] = lambda draft: draft.build(),
     ) -> None:
+        self._read = read
         self._finish = finish
         self._scrub = scrub
         self._service = service
@@ -55,7 +58,7 @@ class Finisher:
     def finished(self, item: Item | Draft) -> Item | None:
         """The finished item; None when there is nothing to keep or, counted, it cannot be finished at all."""
         try:
-            built = item if isinstance(item, Item) else item.build()
+            built = item if isinstance(item, Item) else self._read(item)
             return None if built is None else self._finish(built)
         except BaseException as error:
             if is_of_the_host(error):

@@ -23,12 +23,13 @@ from ragtrace.types import (
     RetrieveRun,
     SourceReport,
     StageRun,
+    TakenRequest,
     replace,
 )
 
 __all__ = ["ITEMS", "Queue", "Waiting", "weigh"]
 
-ITEMS: Final = (RequestRecord, Addendum, Feedback, Fault, SourceReport)  # all else in a queue is a draft
+ITEMS: Final = (RequestRecord, TakenRequest, Addendum, Feedback, Fault, SourceReport)  # all else in a queue is a draft
 _FAULTS: Final = 1000  # kinds of them; all further ones are one
 _MANY: Final = "more"
 _FILLING: Final = 4  # the part of the room from which on it fills
@@ -149,6 +150,8 @@ class Queue:
 
 def weigh(item: Item) -> int:
     """The bytes of an item."""
+    if isinstance(item, TakenRequest):
+        return item.weight
     if not isinstance(item, RequestRecord | Addendum):
         return _BASE + _length(item)
     return _BASE + _length(replace(item, stages=())) + sum(map(_of_run, item.stages))

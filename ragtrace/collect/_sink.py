@@ -40,6 +40,7 @@ class BackgroundSink:
         spool: where items wait.
         finish: the last step of an item (hashes, content policy), run in the background.
         scrub: makes an item writable that JSON refused.
+        read: makes an item of the draft of a request that is kept.
         unsampled: sees to the requests that are outside the sample.
         periodic: what else the background does.
     """
@@ -52,6 +53,7 @@ class BackgroundSink:
         service: str = "default",
         finish: Callable[[Item], Item] = lambda item: item,
         scrub: Callable[[Item], Item] = lambda item: item,
+        read: Callable[[Draft], Item | None] = lambda draft: draft.build(),
         queue_bytes: int = 64 * 2**20,
         spool_bytes: int = 2**30,
         retry: tuple[float, float] = (1.0, 60.0),
@@ -60,7 +62,7 @@ class BackgroundSink:
     ) -> None:
         self._spool = spool
         self._service = service
-        self._finisher = Finisher(finish, scrub, service, self._count)
+        self._finisher = Finisher(finish, scrub, service, self._count, read)
         self._unsampled = unsampled or UnsampledRequests(RecentRequests())
         self._periodic = periodic or Periodic()
         self._spool_writer = SpoolWriter(spool, self._finisher, spool_bytes, self._count)

@@ -3,7 +3,7 @@
 Each process writes segments of its own, each held under `flock` while the process lives; so a segment that can be
 locked belongs to a dead process and is adopted by the next that starts. Once written, an entry survives `kill -9`;
 a power loss can take what was written since the last `sync` (one background cycle). The file format: entries of magic,
-length, CRC-32 and the JSON of one tagged item.
+length, CRC-32 and the JSON of one tagged item, or MessagePack of several requests as they were taken.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import struct
 import tempfile
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,6 +26,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from ragtrace.errors import RecordError
+from ragtrace.record import read_taken, write_taken
 from ragtrace.types import (
     Addendum,
     Fault,
@@ -33,15 +34,29 @@ from ragtrace.types import (
     Item,
     RequestRecord,
     SourceReport,
+    TakenRequest,
     decode_addendum,
     decode_record,
     encode_addendum,
     encode_record,
 )
 
-__all__ = ["Spool", "SpoolFile", "decode_entry", "default_folder", "encode_entry", "fallback_folder", "read_entries"]
+__all__ = [
+    "HANDED",
+    "Spool",
+    "SpoolFile",
+    "decode_entry",
+    "default_folder",
+    "encode_entries",
+    "encode_entry",
+    "fallback_folder",
+    "handed_folder",
+    "lock_segment",
+    "read_entries",
+]
 
-MAGIC: Final = b"\xabRT\x01"  # cannot stand in JSON, so that reading finds its place again behind a damaged entry
+MAGIC: Final = b"\xabRT\x01"  # stands in no payload, so that reading finds its place again behind a damaged entry
+_ESCAPE: Final = b"\xabRT\x02"  # in MessagePack, whose texts may say anything, both have another byte behind them
 _HEADER: Final = struct.Struct(">4sII")
 _KINDS: Final[dict[type, str]] = {
     RequestRecord: "request",
@@ -56,6 +71,8 @@ _SUFFIX: Final = ".seg"
 _CREDENTIALS: Final = re.compile(r"//[^/]*@")
 _TRIES: Final = 8
 SEGMENT_BYTES: Final = 16 * 2**20
+HANDED: Final = "handed"
+"""The folder of what an application has handed over to `ragtrace build`."""
 _ADOPTED: Final = 64  # segments of dead processes that are open at the same time
 
 
@@ -70,6 +87,11 @@ def default_folder(store: str, given: str | None = None) -> Path:
 def fallback_folder(store: str) -> Path:
     """Where the spool of a store lies while its own folder cannot be used."""
     return Path(tempfile.gettempdir()) / f"ragtrace-spool-{os.getuid()}-{_name(store)}"
+
+
+def handed_folder(folder: Path) -> Path:
+    """It, in a spool's folder."""
+    return folder / HANDED
 
 
 def _name(store: str) -> str:
@@ -196,7 +218,7 @@ class Spool:
         """Take over the segments of dead processes, also of those that had to use the temporary folder; gives their
         number."""
         folders = [folder for folder in (self.folder, *self._elsewhere) if folder is not None and _is_ours(folder)]
-        found = (_lock(path) for folder in folders for path in sorted(folder.glob(f"*{_SUFFIX}")))
+        found = (lock_segment(path) for folder in folders for path in sorted(folder.glob(f"*{_SUFFIX}")))
         free = max(0, _ADOPTED - sum(not segment.is_own for segment in self.pending))
         adopted = list(islice((segment for segment in found if segment is not None), free))
         self.has_more = len(adopted) == free
@@ -243,7 +265,7 @@ class Spool:
         for _ in range(_TRIES):
             path = self.folder / f"{os.getpid()}-{uuid.uuid4().hex}{_SUFFIX}"
             path.touch(mode=0o600, exist_ok=False)
-            segment = _lock(path)  # None when another process took the empty file for a dead one's and deleted it
+            segment = lock_segment(path)  # None when another process took the empty file for a dead one's: it is gone
             if segment is not None:
                 segment.is_own = True
                 return segment
@@ -264,8 +286,8 @@ def _is_ours(folder: Path) -> bool:
     return folder.is_dir() and folder.stat().st_uid == os.getuid()
 
 
-def _lock(path: Path) -> SpoolFile | None:
-    """The segment at `path` if no living process holds it."""
+def lock_segment(path: Path) -> SpoolFile | None:
+    """The segment at `path` if it is there and no living process holds it."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
     except OSError:
@@ -289,7 +311,7 @@ class _Tagged(msgspec.Struct):
 
 
 class SpoolEntry(NamedTuple):
-    """Some bytes of a spool file and the item in them; None when they are damaged."""
+    """Some bytes of a spool file and an item in them; None when they are damaged."""
 
     item: Item | None
     raw: bytes
@@ -297,6 +319,8 @@ class SpoolEntry(NamedTuple):
 
 def encode_entry(item: Item) -> bytes:
     """One entry. Raises: RecordError when the item has a value that JSON cannot hold."""
+    if isinstance(item, TakenRequest):
+        return _entry_of_taken([item])
     if isinstance(item, RequestRecord):
         body = encode_record(item)
     elif isinstance(item, Addendum):
@@ -306,12 +330,39 @@ def encode_entry(item: Item) -> bytes:
             body = msgspec.json.encode(item)
         except (msgspec.MsgspecError, TypeError, ValueError) as error:
             raise RecordError(f"a {type(item).__name__} cannot be written: {error}; give JSON values") from error
-    payload = b'{"kind":"%s","item":%s}' % (_KINDS[type(item)].encode(), body)
+    return _entry(b'{"kind":"%s","item":%s}' % (_KINDS[type(item)].encode(), body))
+
+
+def encode_entries(items: Iterable[Item]) -> bytes:
+    """Entries of several items; requests as they were taken share one, with each of their texts once. Raises:
+    RecordError."""
+    taken, others = [], []
+    for item in items:
+        if isinstance(item, TakenRequest):
+            taken.append(item)
+        else:
+            others.append(encode_entry(item))
+    return b"".join(others) + (_entry_of_taken(taken) if taken else b"")
+
+
+def _entry_of_taken(requests: Sequence[TakenRequest]) -> bytes:
+    body = write_taken(requests)
+    return _entry(body.replace(_ESCAPE, _ESCAPE + b"\x02").replace(MAGIC, _ESCAPE + b"\x01"))
+
+
+def _entry(payload: bytes) -> bytes:
     return _HEADER.pack(MAGIC, len(payload), zlib.crc32(payload)) + payload
 
 
-def decode_entry(payload: bytes) -> Item:
-    """The item of an entry. Raises: RecordError when it is none that this version knows."""
+def decode_entry(payload: bytes) -> Sequence[Item]:
+    """The items of an entry. Raises: RecordError when it is none that this version knows; SchemaMismatch where a newer
+    one has written it."""
+    if payload.startswith(b"{"):
+        return [_decode_item(payload)]
+    return read_taken(payload.replace(_ESCAPE + b"\x01", MAGIC).replace(_ESCAPE + b"\x02", _ESCAPE))
+
+
+def _decode_item(payload: bytes) -> Item:
     try:
         tagged = msgspec.json.decode(payload, type=_Tagged)
         if tagged.kind == "request":
@@ -332,7 +383,7 @@ def read_entries(data: bytes) -> Iterator[SpoolEntry]:
         payload = _payload(data, start)
         if payload is not None:
             end = start + _HEADER.size + len(payload)
-            yield SpoolEntry(_decoded(payload), data[start:end])
+            yield from _decoded(payload, data[start:end])
             start = end
             continue
         further = _next(data, start + 1)
@@ -352,11 +403,11 @@ def _payload(data: bytes, at: int) -> bytes | None:
     return payload if magic == MAGIC and len(payload) == length and zlib.crc32(payload) == checksum else None
 
 
-def _decoded(payload: bytes) -> Item | None:
+def _decoded(payload: bytes, raw: bytes) -> Iterator[SpoolEntry]:
     try:
-        return decode_entry(payload)
+        return iter([SpoolEntry(item, raw) for item in decode_entry(payload)])
     except RecordError:
-        return None
+        return iter([SpoolEntry(None, raw)])
 
 
 def _next(data: bytes, at: int) -> int | None:

@@ -7,14 +7,17 @@ from ragtrace.record._sampling import new_request_id
 from ragtrace.record._verbs import generate, pack, request, rerank, retrieve
 from ragtrace.record.content import ContentPolicy, scrub
 from ragtrace.record.external_reports import feedback, flag, source_report
+from ragtrace.record.taken_requests import Built, build_record, read_taken, take_request, write_taken
 
 __all__ = [
+    "Built",
     "ContentPolicy",
     "Draft",
     "Recorder",
     "Request",
     "Sink",
     "active",
+    "build_record",
     "close_overdue",
     "current_request",
     "extract",
@@ -28,10 +31,13 @@ __all__ = [
     "install",
     "new_request_id",
     "pack",
+    "read_taken",
     "request",
     "rerank",
     "retrieve",
     "scrub",
     "source_report",
+    "take_request",
     "unfollow_thread_pools",
+    "write_taken",
 ]

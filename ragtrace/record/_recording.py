@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextvars import ContextVar, Token
 from time import perf_counter_ns
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from opentelemetry.context import Context, attach, detach
-from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, Span, Tracer, format_span_id, set_span_in_context
+from opentelemetry.trace import NonRecordingSpan, Span, Tracer, format_span_id, set_span_in_context
 
 from ragtrace.record._recorder import Recorder
 from ragtrace.record._spans import Attributes, add_exception, mark_failed
@@ -20,6 +21,7 @@ from ragtrace.types import ErrorInfo
 __all__ = ["Opened", "Parts", "Recording", "describe_error", "is_failure", "restore", "within"]
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 _MESSAGE: Final = 1000
 _TOO_MANY: Final = "items beyond read_items, read_seconds or a quarter of queue_bytes are not read"
@@ -105,7 +107,9 @@ class Recording(ABC):
     @property
     def span_id(self) -> str | None:
         """The span's id; None without a span that has one."""
-        context = (self.span or INVALID_SPAN).get_span_context()
+        if self.span is None:
+            return None
+        context = self.span.get_span_context()
         return format_span_id(context.span_id) if context.is_valid else None
 
     def end(self, value: Any) -> None:
@@ -128,10 +132,26 @@ class Recording(ABC):
             self.refuse(error)
 
     def _take(self, value: Any) -> None:
+        if self.take_at_once(value):
+            return
         with self.allowance() as allowance:
             self.take(value)
         if allowance.left_out:
             self.leave_out(allowance.left_out)
+
+    def take_at_once(self, value: Any) -> bool:
+        """Take a value of which nothing has to be read piece by piece, as most are; False for another one."""
+        return False
+
+    def read_some(self, read: Callable[[V], T], value: V) -> T:
+        """What `read` makes of an input, of which no more is read than is allowed."""
+        allowance = self.allowance()
+        try:
+            with allowance:
+                return read(value)
+        finally:
+            if allowance.left_out:
+                self.leave_out(allowance.left_out, "inputs")
 
     def allowance(self) -> Allowance:
         """How much of one value is read at once."""

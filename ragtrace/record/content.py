@@ -11,7 +11,7 @@ import msgspec
 
 from ragtrace.config import Config
 from ragtrace.plausible_values import settle, settle_moment
-from ragtrace.privacy import CaptureMode
+from ragtrace.privacy import Capture, CaptureMode
 from ragtrace.prompts import escaped
 from ragtrace.record.coercion.templates import cut_out, make_template, templated
 from ragtrace.safe_text import plain_label, without_login
@@ -77,13 +77,21 @@ class ContentPolicy:
         return self.capture.chunks == "full"
 
     @property
+    def keeps_all(self) -> bool:
+        """Whether all content is kept as it is."""
+        return self.capture == Capture()
+
+    @property
     def hides_chunks(self) -> bool:
         """Whether no text of a chunk is kept."""
         return self.capture.chunks in _HIDDEN
 
-    def finish(self, item: Item) -> Item:
-        """`item` as it may be written, with hashes. Finishing it again changes nothing."""
-        now = time_ns()
+    def finish(self, item: Item, now: int | None = None) -> Item:
+        """`item` as it may be written, with hashes. Finishing it again changes nothing.
+
+        now: nanoseconds, where it was handed over at another time.
+        """
+        now = time_ns() if now is None else now
         if isinstance(item, RequestRecord):
             return self._record(settle(item, now, self._skew))
         if isinstance(item, Addendum):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from itertools import chain
 from operator import attrgetter, is_
 from time import perf_counter_ns, time_ns
@@ -54,6 +55,7 @@ __all__ = [
     "JoinedRecording",
     "Left",
     "Part",
+    "RequestDraft",
     "RequestRecording",
     "StageInput",
     "current_recording",
@@ -147,10 +149,10 @@ class RequestRecording(Recording):
         for name, value in values.items():
             if value is not None:
                 try:
-                    with self.allowance() as allowance:
+                    if type(value) is str:
                         self._set(name, value)
-                    if allowance.left_out:
-                        self.leave_out(allowance.left_out, "inputs")
+                    else:
+                        self.read_some(partial(self._set, name), value)
                 except Unreadable as error:
                     self.recorder.guard.count(f"coerce.{name}", error.kind, str(error))
                 except BaseException as error:
@@ -252,8 +254,12 @@ class RequestRecording(Recording):
         if not self.is_expired:
             self.context = _EMPTY
 
-    def take(self, value: Any) -> None:
+    def take_at_once(self, value: Any) -> bool:
         """What a request returns is the host's own; the answer comes from its generate stage."""
+        return True
+
+    def take(self, value: Any) -> None:
+        """Nothing."""
 
     def close(self) -> None:
         """Hand over what the stages left; nothing of it stays with a context that outlives the request."""
@@ -275,7 +281,7 @@ class RequestRecording(Recording):
         super().abandon()
 
     def _hand_over(self) -> None:
-        draft = _RequestDraft(self, self.parts)
+        draft = RequestDraft(self, self.parts)
         self.lineage.forget()
         self.latest = None
         try:
@@ -372,8 +378,12 @@ class JoinedRecording(Recording):
         if outer.tracer is not None:
             self.start_span(outer.tracer, f"request {name}", get_current())
 
-    def take(self, value: Any) -> None:
+    def take_at_once(self, value: Any) -> bool:
         """What a request returns is the host's own."""
+        return True
+
+    def take(self, value: Any) -> None:
+        """Nothing."""
 
     def close(self) -> None:
         """Only the outer request is handed over."""
@@ -461,22 +471,27 @@ class _Draft:
         return self._request.known_id
 
 
-class _RequestDraft(_Draft):
+class RequestDraft(_Draft):
     """A request that has ended: its stages' values as they were taken, which the background reads."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("parts",)
 
     def __init__(self, request: RequestRecording, parts: list[Part]) -> None:
         texts = len(request.query or "") + len(request.rewritten or "")
         super().__init__(request, texts + request.weight + sum([part.weight for part in parts]))
-        self._parts = parts
+        self.parts = parts
+
+    @property
+    def request(self) -> RequestRecording:
+        """The request that has ended."""
+        return self._request
 
     def build(self, flags: Iterable[str] = ()) -> Item | None:
         """The record with further flags. Ends the spans, children first."""
         request = self._request
         request.flags.update(dict.fromkeys(flags))
         try:
-            runs = [run for part in self._parts if (run := part.read()) is not None]
+            runs = [run for part in self.parts if (run := part.read()) is not None]
             runs.sort(key=_BY_END)  # threads may have added theirs in another order
             return request.result(tuple(runs))
         finally:
@@ -485,7 +500,7 @@ class _RequestDraft(_Draft):
     def end_spans(self) -> None:
         """End the spans, children first; what was taken stays."""
         outlined = self.is_outlined
-        for part in self._parts:
+        for part in self.parts:
             part.end_span(outlined=outlined)
         self._request.end_span(outlined=outlined)
         if self._request.span is not None:  # else the context tells the host's own trace
@@ -496,7 +511,7 @@ class _RequestDraft(_Draft):
         self.is_read = True
         self.end_spans()
         self._request.let_go()
-        self._parts.clear()
+        self.parts.clear()
 
 
 class _LateDraft(_Draft):
@@ -555,6 +570,10 @@ class StageInput:
         self._left = left
         self._whole = whole
         self._parts = parts
+
+    def sources(self) -> tuple[Left | None, _Source | None, Sequence[tuple[_Source, int] | Chunk]]:
+        """Where it comes from: one of the three."""
+        return self._left, self._whole, self._parts
 
     def ids(self, known: Known) -> list[str]:
         """Its chunk ids, in order."""

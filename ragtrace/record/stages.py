@@ -18,6 +18,7 @@ from ragtrace.record.coercion import (
     Chunk,
     Chunks,
     Frozen,
+    PlainChunks,
     SnapshotColumns,
     StreamedAnswer,
     StreamedChunks,
@@ -30,12 +31,13 @@ from ragtrace.record.coercion import (
     read_answer,
     read_chunks,
     read_prompt,
+    take_known_packing,
     take_packing,
     told_apart,
 )
 from ragtrace.record.coercion.allowance import cut
 from ragtrace.record.coercion.chunks import items_of
-from ragtrace.record.coercion.recognition import read_moves
+from ragtrace.record.coercion.recognition import plain_moves, read_moves
 from ragtrace.record.coercion.values import candidates_of, label, size, whole
 from ragtrace.record.guard import guarded
 from ragtrace.record.requests import KEY, Left, Part, RequestRecording, StageInput, is_joined
@@ -72,10 +74,7 @@ class StageRecording(Recording):
         if request.tracer is not None:
             self.start_span(request.tracer, self.span_name(name, inputs), context)
         try:
-            with self.allowance() as allowance:
-                self.receive(inputs, given)
-            if allowance.left_out:
-                self.leave_out(allowance.left_out, "inputs")
+            self.receive(inputs, given)
         except BaseException as error:
             self.refuse(error, "inputs")
 
@@ -185,13 +184,20 @@ class StageRecording(Recording):
             if (found := self.request.lineage.recognize_whole(value)) is not None:
                 return found
             try:
-                items = items_of(value)
-                if items:
-                    return self.request.lineage.recognize(items)
+                if (recognized := self.read_some(self._recognized, value)) is not None:
+                    return recognized
             except Unreadable as error:
                 if "candidates" in given:
                     self.recorder.guard.count(f"coerce.{self.operation}", error.kind, str(error))
         return StageInput(self.request.latest)
+
+    def _recognized(self, value: Any) -> StageInput | None:
+        items = items_of(value)
+        return self.request.lineage.recognize(items) if items else None
+
+    def prompt_of(self, value: Any) -> str | None:
+        """The text of a query or prompt."""
+        return read_prompt(value) if value is None or type(value) is str else self.read_some(read_prompt, value)
 
 
 class RankingRecording(StageRecording):
@@ -202,6 +208,15 @@ class RankingRecording(StageRecording):
     _left: tuple[str, ...] = ()
     _before: Left | None = None  # what this one, of the same kind, follows
     _earlier = 0  # how many parts had ended before
+
+    def take_at_once(self, value: Any) -> bool:
+        """A list of items of a shape that was met before."""
+        found = freeze_known(value) if type(value) is list and len(value) <= self.recorder.config.read_items else None
+        if found is None:
+            return False
+        self.request.lineage.remember(value, self)
+        self._hold(found)
+        return True
 
     def take(self, value: Any) -> None:
         """Candidates in the order of the value; their rank is their place in it."""
@@ -217,14 +232,19 @@ class RankingRecording(StageRecording):
             if type(items) is list or isinstance(items, list | tuple):
                 found = freeze(cut(items))
                 request.lineage.remember(items, self)
-        if found is None:
-            self._taken = chunks = read_chunks(part)
-            self.weight += sum(len(chunk.text or "") + _CHUNK for _, chunk in chunks.ranked)
-            if chunks.ranked and chunks.ranked[0][1].metadata:
-                self.weight += size(chunks.ranked[0][1].metadata) * len(chunks.ranked)  # the first for all
+        self._hold(read_chunks(part) if found is None else found)
+
+    def _hold(self, taken: SnapshotColumns | Frozen | Chunks) -> None:
+        """Keep it, and hand it on to the next stage."""
+        if isinstance(taken, Chunks):
+            self._taken = taken
+            self.weight += sum(len(chunk.text or "") + _CHUNK for _, chunk in taken.ranked)
+            if taken.ranked and taken.ranked[0][1].metadata:
+                self.weight += size(taken.ranked[0][1].metadata) * len(taken.ranked)  # the first for all
         else:
-            self._taken = found = self._light(found)
-            self.weight += found.weight
+            self._taken = taken = self._light(taken)
+            self.weight += taken.weight
+        request = self.request
         parts = request.parts
         self._earlier = ended = len(parts)
         before, request.latest = request.latest, self  # in one step: of two threads, none passes the other over
@@ -249,11 +269,19 @@ class RankingRecording(StageRecording):
 
     def ranked(self) -> list[tuple[int, Chunk]]:
         """The chunks of what was taken, with their ranks."""
-        taken, self._taken = self._taken, Frozen([], 0)
+        taken = self._taken
         chunks = taken if isinstance(taken, Chunks) else taken.chunks()
         self.unread(chunks.unread)
         self.refused = self.refused or bool(chunks.unread and not chunks.ranked)
         return chunks.ranked
+
+    def plain(self) -> PlainChunks | None:
+        """What was taken by columns, where there is nothing but ids, texts and scores."""
+        return self._taken.plain() if isinstance(self._taken, SnapshotColumns) else None
+
+    def let_go(self) -> None:
+        """Once it is read: let go of what was taken."""
+        self._taken = Frozen([], 0)
 
     def placed(self, ranked: Sequence[tuple[int, Chunk]], ids: Sequence[str]) -> None:
         """Keep the ids by place, for the stages that go on with these chunks."""
@@ -295,7 +323,7 @@ class RetrieveRecording(RankingRecording):
         if source is not None:
             self._source = label(source)
         if query is not None:
-            self._query = read_prompt(query)
+            self._query = self.prompt_of(query)
             if self._query is None:
                 raise Unreadable(query)
             self.weight += len(self._query)
@@ -303,11 +331,16 @@ class RetrieveRecording(RankingRecording):
 
     def run(self) -> StageRun:
         """The candidates; those of retrievers one after the other are merged."""
-        ranked = told_apart(self.ranked())
-        source = self._source
-        found = candidates_of(ranked, source, hashed=self.recorder.policy.keeps_chunks)
-        ids = [known.chunk_id for known in found]
-        self.placed(ranked, ids)
+        plain, source, hashed = self.plain(), self._source, self.recorder.policy.keeps_chunks
+        if plain is not None and plain.are_distinct:
+            found, ids = plain.candidates(source, hashed=hashed), list(plain.ids)
+            self._ids = dict(enumerate(ids))
+        else:
+            ranked = told_apart(self.ranked())
+            found = candidates_of(ranked, source, hashed=hashed)
+            ids = [known.chunk_id for known in found]
+            self.placed(ranked, ids)
+        self.let_go()
         before, self._before = self._before, None
         self._left = tuple(dict.fromkeys((*(before.left() if before is not None else ()), *ids)))
         return RetrieveRun(query=self._query, top_k=self._top_k, candidates=tuple(found), incomplete=self.is_partial)
@@ -334,11 +367,18 @@ class RerankRecording(RankingRecording):
 
     def run(self) -> StageRun:
         """The new order, and who fell out of it."""
-        ranked, candidates = self.ranked(), self.request.known(self._earlier)
+        plain, candidates = self.plain(), self.request.known(self._earlier)
         inputs = self._given.ids(candidates)
+        moves = None if plain is None else plain_moves(plain, inputs, candidates)
+        if moves is not None:
+            ids, kept, lost = moves
+            self._ids = dict(enumerate(ids))
+        else:
+            ranked = self.ranked()
+            ids, kept, lost = read_moves(ranked, inputs, candidates)
+            self.placed(ranked, ids)
         self._given, self._before = StageInput(), None
-        ids, kept, lost = read_moves(ranked, inputs, candidates)
-        self.placed(ranked, ids)
+        self.let_go()
         self._left = tuple(move.chunk_id for move in kept)
         # what was not read of the result is not known to have been dropped
         return RerankRun(moves=kept if self.is_partial else (*kept, *lost))
@@ -367,9 +407,20 @@ class PackRecording(StageRecording):
         """A streamed packing."""
         return StreamedPacking()
 
+    def take_at_once(self, value: Any) -> bool:
+        """A list of items of a shape that was met before."""
+        is_short = type(value) is list and len(value) <= self.recorder.config.read_items
+        known = take_known_packing(value) if is_short else None
+        if known is not None:
+            self._hold(known)
+        return known is not None
+
     def take(self, value: Any) -> None:
         """What was packed, and what was not."""
-        self._taken = taken = value.taken() if type(value) is StreamedPacking else take_packing(value)
+        self._hold(value.taken() if type(value) is StreamedPacking else take_packing(value))
+
+    def _hold(self, taken: TakenPacking) -> None:
+        self._taken = taken
         self._earlier = len(self.request.parts)
         if taken.prompt is not None:
             self.weight += len(taken.prompt)
@@ -414,7 +465,7 @@ class GenerateRecording(StageRecording):
         model = inputs.get("model")
         named = isinstance(model, str) or (model is not None and "model" in given)
         self._model = label(model) if named else self.request.versions.get("model")
-        self._prompt = read_prompt(inputs.get("prompt")) or self.request.prompt
+        self._prompt = self.prompt_of(inputs.get("prompt")) or self.request.prompt
 
     def known_inputs(self) -> Attributes:
         """The model."""
@@ -424,6 +475,12 @@ class GenerateRecording(StageRecording):
         """A streamed answer; it may end after its request, which does not know its stages any longer then."""
         self._before = tuple(self.request.parts)
         return StreamedAnswer()
+
+    def take_at_once(self, value: Any) -> bool:
+        """An answer that is a text."""
+        if type(value) is str:
+            self.take(value)
+        return type(value) is str
 
     def take(self, value: Any) -> None:
         """The answer and what came with it."""

@@ -56,6 +56,7 @@ from ragtrace.types import (
     Item,
     RequestRecord,
     SourceReport,
+    TakenRequest,
     content_hash,
     encode_addendum,
     replace,
@@ -78,10 +79,12 @@ class _StoredRevision(NamedTuple):
 class Batch:
     """Items made ready for one transaction: everything is encoded before the write lock is taken.
 
-    Raises: RecordError when a record or addendum cannot be encoded; nothing is written then.
+    Raises: RecordError when a record or addendum cannot be encoded, or is not built yet; nothing is written then.
     """
 
     def __init__(self, items: Sequence[Item]) -> None:
+        if any(isinstance(item, TakenRequest) for item in items):
+            raise RecordError("a request that was taken is no record; build it first (ragtrace.record.build_record)")
         now = time.time_ns()
         self._items = tuple(
             settle(item, now, MOST_SKEW, earliest=0) if isinstance(item, RequestRecord) else item for item in items

@@ -41,7 +41,8 @@ LABELS: dict[str, Any] = {
 
 def written(item: Any) -> Any:
     """The item as the spool gives it back."""
-    return decode_entry(encode_entry(item)[12:])
+    (found,) = decode_entry(encode_entry(item)[12:])
+    return found
 
 
 @pytest.mark.parametrize("label", LABELS.values(), ids=LABELS)

@@ -127,7 +127,7 @@ def replay(
         is being replayed by another process; StoreError.
     """
     started = time.perf_counter()
-    settings: dict[str, Any] = {"store": store_url, "sample_rate": 1.0, "enabled": True}
+    settings: dict[str, Any] = {"store": store_url, "sample_rate": 1.0, "enabled": True, "build": "host"}
     if service is not None:
         settings["service"] = service
     with Store.open(store_url) as store, hold_run(store, run), held(**settings):

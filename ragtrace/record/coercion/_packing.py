@@ -28,7 +28,15 @@ from ragtrace.record.coercion.values import Chunk, Unreadable, first, names, tex
 from ragtrace.record.guard import attempt
 from ragtrace.types import Candidate, DroppedChunk, PackedChunk, Packing
 
-__all__ = ["PackerResult", "StreamedPacking", "TakenPacking", "placed", "read_packing", "take_packing"]
+__all__ = [
+    "PackerResult",
+    "StreamedPacking",
+    "TakenPacking",
+    "placed",
+    "read_packing",
+    "take_known_packing",
+    "take_packing",
+]
 
 _CHUNKS: Final = ("chunks", "packed", "selected", "kept", "context")
 _DROPPED: Final = ("dropped", "removed", "skipped")
@@ -70,6 +78,11 @@ class TakenPacking(NamedTuple):
     prompt: str | None
     stated: int | None
 
+    @staticmethod
+    def of_items(read: Iterable[tuple[Chunk, int | None, int | None, bool | None]]) -> list[_Item]:
+        """`chunks` of items that were read at once."""
+        return [_Item(*each) for each in read]
+
 
 class StreamedPacking:
     """What a packer streamed: its prompt in pieces, messages, or chunks."""
@@ -108,11 +121,17 @@ def read_packing(
     return placed(take_packing(value), known, inputs, budget, questions)
 
 
+def take_known_packing(value: Any) -> TakenPacking | None:
+    """A packer's value where it is a list of items of a shape that was met before; None for all else."""
+    columns = freeze_known(value, _FURTHER)
+    return None if columns is None else TakenPacking(columns, [], [], None, None)
+
+
 def take_packing(value: Any) -> TakenPacking:
     """A packer's value as it is now. Raises: Unreadable when no chunks and no prompt are found."""
     value = cut(value)
-    if (columns := freeze_known(value, _FURTHER)) is not None:
-        return TakenPacking(columns, [], [], None, None)
+    if (known := take_known_packing(value)) is not None:
+        return known
     chunks, dropped, prompt, stated = _parts(value)
     unread: list[str] = []
     taken: SnapshotColumns | Frozen | list[_Item] | None = None

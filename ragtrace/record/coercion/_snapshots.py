@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from inspect import getattr_static
-from itertools import chain, repeat
+from itertools import chain
 from math import isfinite
 from numbers import Number
 from operator import attrgetter
@@ -33,7 +33,7 @@ from ragtrace.record.coercion.chunks import (
 )
 from ragtrace.record.coercion.dispatch import adapter_of, items_in, lists_itself
 from ragtrace.record.coercion.rows import is_listing
-from ragtrace.record.coercion.values import Chunk, number, plain, size as size_of
+from ragtrace.record.coercion.values import Chunk, PlainChunks, number, plain, size as size_of
 from ragtrace.record.guard import attempt, let_through
 
 __all__ = ["Frozen", "SnapshotColumns", "StreamedChunks", "StreamedValues", "freeze", "freeze_known"]
@@ -63,7 +63,7 @@ class _Plan(NamedTuple):
     """How the items of one shape are taken."""
 
     names: tuple[str, ...]
-    batch: Any  # the type of a list of such items
+    batches: tuple[Any, ...]  # types of lists of such items, the strictest first
     text: attrgetter[Any] | None  # takes the text
     size: int | None  # of the attributes of an object, which tells one with further ones
     kind: type | None  # all items are of this class
@@ -76,11 +76,22 @@ class SnapshotColumns(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     rows: list[Any]
     weight: int
+    is_plain: bool = False  # an id, a text and a score each, of these types
 
     def light(self, most: int) -> SnapshotColumns:
         """The first items, of no more than so many bytes together, and one at least."""
         rows, weight = _light(self.rows, map(msgspec.structs.astuple, self.rows), most)
-        return SnapshotColumns(self.names, rows, weight)
+        return SnapshotColumns(self.names, rows, weight, self.is_plain)
+
+    @classmethod
+    def of(cls, names: tuple[str, ...], columns: Sequence[Sequence[Any]]) -> SnapshotColumns:
+        """The reverse of `columns`."""
+        row = _row_of(len(names))
+        return cls(names, [row(*parts) for parts in zip(*columns, strict=True)], 0)
+
+    def columns(self) -> list[tuple[Any, ...]]:
+        """The values of each part, item by item."""
+        return list(zip(*map(msgspec.structs.astuple, self.rows), strict=True))
 
     def items(self) -> list[Any]:
         """The items as mappings, as they were."""
@@ -88,16 +99,28 @@ class SnapshotColumns(msgspec.Struct, frozen=True):
 
     def chunks(self) -> Chunks:
         """The chunks: of items that are just an id, a text and a score at once, of others as mappings."""
+        plain = self.plain()
+        return read_chunks(self.items()) if plain is None else Chunks(plain.chunks(), [])
+
+    def plain(self) -> PlainChunks | None:
+        """The chunks by columns, where each is just an id, a text and a score."""
         take = _plain_parts_of(self.names)
         if take is None or not self.rows:
-            return read_chunks(self.items())
+            return None
         ids, texts, scores = zip(*map(take, self.rows), strict=True)
-        are_plain = {*map(type, ids)} == {*map(type, texts)} == {str} and {*map(type, scores)} == {float}
-        if not are_plain or not all(ids) or not all(map(isfinite, scores)):
-            return read_chunks(self.items())
-        empty: dict[str, Any] = {}  # one for all: one of each would keep the garbage collector busy
-        chunks = map(Chunk, ids, texts, scores, repeat(None), repeat(None), repeat("text"), repeat(empty))
-        return Chunks(list(enumerate(chunks, 1)), [])
+        if not self.is_plain:
+            are_plain = {*map(type, ids)} == {*map(type, texts)} == {str} and {*map(type, scores)} == {float}
+            if not are_plain:
+                return None
+        if not all(ids) or not all(map(isfinite, scores)):
+            return None
+        return PlainChunks(ids, texts, scores)
+
+
+@lru_cache(maxsize=_PLANS)
+def _row_of(parts: int) -> type[Any]:
+    """Rows of so many parts."""
+    return msgspec.defstruct("Row", [(f"part{place}", Any) for place in range(parts)], frozen=True, gc=False)
 
 
 @lru_cache(maxsize=_PLANS)
@@ -188,19 +211,26 @@ def _frozen(value: Sequence[Any], kind: type) -> Frozen | None:
 
 
 def _columns(value: Sequence[Any], plan: _Plan) -> SnapshotColumns | None:
-    names, batch, text, size, kind, is_plain = plan
+    names, batches, text, size, kind, is_plain = plan
     try:
         if kind is not None and set(map(type, value)) != {kind}:
             return None
         if size is not None and set(map(len, map(vars, value))) != {size}:
             return None
-        rows = _convert({"rows": value}, batch, from_attributes=kind is not None).rows
-    except BaseException as error:  # of another shape, or one that raises when it is looked at
+    except BaseException as error:  # it raises when it is looked at
         let_through(error)
+        return None
+    for batch in batches:
+        try:
+            rows = _convert({"rows": value}, batch, from_attributes=kind is not None).rows
+            break
+        except BaseException as error:  # of another shape, or one that raises when it is looked at
+            let_through(error)
+    else:
         return None
     # the first, as the host has it, for all
     held = size_of(msgspec.structs.astuple(rows[0])) if not is_plain or text is None else len(text(rows[0]) or "")
-    return SnapshotColumns(names, rows, len(rows) * (_ROW + held))
+    return SnapshotColumns(names, rows, len(rows) * (_ROW + held), is_plain and batch is batches[0])
 
 
 def _are_fixed(types: Set[type]) -> bool:
@@ -237,19 +267,27 @@ def _is_there(kind: type, own: Mapping[str, Any], name: str) -> bool:
 
 
 def _made(names: tuple[str, ...], size: int | None, kind: type | None) -> _Plan:
-    fields = {name: f"part{place}" for place, name in enumerate(names)}
+    text = next((f"part{place}" for place, name in enumerate(names) if name in TEXTS), None)
+    places = plain_parts(names)
+    batches = [_batch(names, [_VALUE] * len(names))]
+    if places is not None:  # most are so, and msgspec takes these in half the time
+        types: list[Any] = [float] * len(names)
+        types[places[0]] = types[places[1]] = str
+        batches.insert(0, _batch(names, types))
+    return _Plan(names, tuple(batches), None if text is None else attrgetter(text), size, kind, places is not None)
+
+
+def _batch(names: Sequence[str], types: Sequence[Any]) -> Any:
+    """The type of a list of items with parts of these types."""
     row = msgspec.defstruct(
         "Row",
-        [(field, _VALUE) for field in fields.values()],
-        rename={field: name for name, field in fields.items()},
+        [(f"part{place}", kind) for place, kind in enumerate(types)],
+        rename={f"part{place}": name for place, name in enumerate(names)},
         forbid_unknown_fields=True,
         frozen=True,
         gc=False,  # it holds values and copies, which refer to nothing
     )
-    text = next((field for name, field in fields.items() if name in TEXTS), None)
-    batch = msgspec.defstruct("Batch", [("rows", list[row])])  # type: ignore[valid-type]
-    is_plain = plain_parts(names) is not None
-    return _Plan(names, batch, None if text is None else attrgetter(text), size, kind, is_plain)
+    return msgspec.defstruct("Batch", [("rows", list[row])])  # type: ignore[valid-type]
 
 
 class StreamedChunks:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 from typing import Final, NamedTuple
 
 from ragtrace.record.coercion._passages import SHORTEST, Wording, locate
 from ragtrace.record.coercion.chunks import APART
-from ragtrace.record.coercion.values import Chunk
+from ragtrace.record.coercion.values import Chunk, PlainChunks
 from ragtrace.types import Candidate, RankMove
 
-__all__ = ["Excerpt", "Known", "excerpt_of", "read_moves"]
+__all__ = ["Excerpt", "Known", "excerpt_of", "plain_moves", "read_moves"]
 
 _ENDS: Final = " \t\r\n.…[]"  # an ellipsis that marks a cut, and white space
 
@@ -63,6 +63,11 @@ class Known:
             return chunk.chunk_id if same is None or not chunk.text else _fitting(same, chunk.text, chunk.chunk_id)
         found = self.find(chunk.text) if chunk.text else None
         return found.chunk_id if found is not None else chunk.identity
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether several candidates were given one id."""
+        return bool(self._told_apart)
 
     @cached_property
     def _told_apart(self) -> dict[str, list[Candidate]]:
@@ -140,20 +145,40 @@ def read_moves(
 
     inputs: ids of what went in, in order; known: the candidates by which a chunk without an id is recognized.
     """
-    before = dict(zip(inputs, range(1, len(inputs) + 1), strict=True))
-    if len(before) < len(inputs):  # of one that went in twice the better rank counts
-        before = {}
-        for rank, chunk_id in enumerate(inputs, 1):
-            before.setdefault(chunk_id, rank)
+    before = _ranks(inputs)
     after: dict[str, RankMove] = {}
     ids = []
     for rank, chunk in ranked:
         chunk_id = _identity(chunk, inputs, known)
         ids.append(chunk_id)
-        move = RankMove(chunk_id=chunk_id, rank_before=before.get(chunk_id), rank_after=rank, score=chunk.score)
-        after.setdefault(chunk_id, move)
-    lost = [RankMove(chunk_id=lost, rank_before=rank) for lost, rank in before.items() if lost not in after]
-    return ids, tuple(after.values()), tuple(lost)
+        after.setdefault(chunk_id, RankMove(chunk_id, before.get(chunk_id), rank, chunk.score))
+    return ids, tuple(after.values()), _lost(before, after)
+
+
+def plain_moves(
+    ranked: PlainChunks, inputs: Sequence[str], known: Known
+) -> tuple[list[str], tuple[RankMove, ...], tuple[RankMove, ...]] | None:
+    """The same of chunks by columns, whose ids are theirs; None where `read_moves` has to look at each."""
+    if not ranked.are_distinct or known.tells_apart:
+        return None
+    ids, before = ranked.ids, _ranks(inputs)
+    kept = map(RankMove, ids, map(before.get, ids), count(1), ranked.scores)
+    return list(ids), tuple(kept), _lost(before, set(ids))
+
+
+def _ranks(inputs: Sequence[str]) -> dict[str, int]:
+    """The rank of each input; of one that went in twice the better one counts."""
+    before = dict(zip(inputs, count(1)))
+    if len(before) < len(inputs):
+        before = {}
+        for rank, chunk_id in enumerate(inputs, 1):
+            before.setdefault(chunk_id, rank)
+    return before
+
+
+def _lost(before: Mapping[str, int], after: Collection[str]) -> tuple[RankMove, ...]:
+    names = [name for name in before if name not in after]
+    return tuple(map(RankMove, names, map(before.__getitem__, names)))
 
 
 def _identity(chunk: Chunk, inputs: Sequence[str], known: Known) -> str:

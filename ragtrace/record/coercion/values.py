@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from itertools import islice
-from typing import Any, Final, TypeAlias, get_args
+from itertools import count, islice, repeat
+from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
@@ -18,6 +18,7 @@ from ragtrace.types import (
     FacetKind,
     Grade,
     HostGrades,
+    Metadata,
     RetrievalAction,
     SampledRanking,
     content_hash,
@@ -26,6 +27,7 @@ from ragtrace.types import (
 __all__ = [
     "Chunk",
     "Get",
+    "PlainChunks",
     "Unreadable",
     "candidates_of",
     "first",
@@ -44,6 +46,7 @@ __all__ = [
 Get: TypeAlias = Any  # Callable[[Any, str], Any]: how a part is taken; getattr's overloads do not fit into that
 
 _DEPTH: Final = 4
+_TEXTUAL: Final = "text"  # the modality of chunks that name none
 _ITEMS: Final = 64  # longer sequences in metadata (embeddings, token lists) are cut
 _LENGTH: Final = 2000
 _TEXT: Final = 16_384  # characters of a text in metadata and attributes; content has fields of its own
@@ -70,7 +73,7 @@ class Chunk(msgspec.Struct, gc=False):
     score: float | None = None
     doc_id: str | None = None
     source: str | None = None
-    modality: str = "text"
+    modality: str = _TEXTUAL
     metadata: dict[str, Any] = {}
     index: int | None = None
 
@@ -84,6 +87,32 @@ class Chunk(msgspec.Struct, gc=False):
     def candidate(self, rank: int, source: str | None = None) -> Candidate:
         """This chunk as a candidate; `source` is where it comes from when it does not say so."""
         return candidates_of([(rank, self)], source, hashed=False)[0]
+
+
+class PlainChunks(NamedTuple):
+    """Chunks that are just an id, a text and a score each, by columns: most are, and nothing has to be made of them."""
+
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    scores: tuple[float, ...]
+
+    @property
+    def are_distinct(self) -> bool:
+        """Whether each has an id of its own."""
+        return len(set(self.ids)) == len(self.ids)
+
+    def chunks(self) -> list[tuple[int, Chunk]]:
+        """The chunks with their places, from 1."""
+        empty: dict[str, Any] = {}  # one for all: one of each would keep the garbage collector busy
+        chunks = map(Chunk, *self, repeat(None), repeat(None), repeat(_TEXTUAL), repeat(empty))
+        return list(enumerate(chunks, 1))
+
+    def candidates(self, source: str | None, *, hashed: bool) -> list[Candidate]:
+        """As candidates, as `candidates_of`."""
+        hashes: Iterable[str | None] = map(content_hash, self.texts) if hashed else repeat(None)
+        empty: Iterable[Metadata] = repeat({})
+        rest = repeat(source), repeat(_TEXTUAL), empty, hashes, self.texts
+        return list(map(Candidate, self.ids, count(1), self.scores, repeat(None), *rest))
 
 
 def candidates_of(ranked: Iterable[tuple[int, Chunk]], source: str | None, *, hashed: bool) -> list[Candidate]:
