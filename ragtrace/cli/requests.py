@@ -12,6 +12,7 @@ from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, prin
 from ragtrace.config import variable
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry.wording import REASONS, VERDICTS
+from ragtrace.safe_text import harmless
 from ragtrace.times import parse_time, shown_time
 from ragtrace.types import Stage
 
@@ -28,7 +29,9 @@ __all__ = ["probe", "show"]
 _SCAN: Final = 20_000  # requests that are looked at in one query
 _DOUBTS: Final = ("suspected", "not_known")
 _STATUSES: Final = ("ok", "error")
-_WIDE: Final = 120  # columns of a terminal, from which on all is shown
+_WIDE: Final = 160  # columns of a terminal, from which on all is shown
+_ROOM: Final = 30  # of them, from which on a question stands in its line
+_NARROWEST: Final = 8  # to which a column is cut
 _COLUMNS: Final = ("request", "started", "service", "segment", "verdict", "stages sound", "owner")
 
 
@@ -92,7 +95,7 @@ def show(
     Without an id, print the newest requests, and how much of them can be judged.
     """
     from ragtrace.analyze.services import judgeability
-    from ragtrace.cli.terminal import existing
+    from ragtrace.cli.terminal import existing, no_such_service
     from ragtrace.store import Listing, Store
 
     _check_choices(stage=stage, verdict=verdict, doubt=doubt, reason=reason, status=status)
@@ -117,12 +120,16 @@ def show(
     )
     if search is not None and oldest_first:
         raise ConfigurationError("--search finds the newest requests first; leave out --oldest-first")
+    if wanted.since is not None and wanted.until is not None and wanted.since >= wanted.until:
+        raise ConfigurationError.of("--since", since, f"a time before --until ({until})")
     if request_id is not None and wanted != Listing():
         raise ConfigurationError("one request was named, and a filter is for a list; leave one of them out")
     with Store.open(existing(store)) as opened:
         if request_id is not None:
             _show(opened, request_id, as_json)
             return
+        if service is not None and service not in (known := opened.services()):
+            raise no_such_service(service, known)
         found = _listed(opened, wanted, limit + 1)
         has_more, found = len(found) > limit, found[:limit]
         if as_json:
@@ -130,7 +137,7 @@ def show(
         elif not found:
             console().print("no such requests")
         else:
-            print_table(*_table(found, console().width))
+            _print_list(found, _questions(opened, found))
             if has_more:
                 which = "first" if oldest_first else "newest"
                 told = f"the {which} {len(found)}; there are more: --limit {5 * limit} shows more of them"
@@ -177,6 +184,52 @@ def _table(rows: Sequence[RequestRow], width: int) -> tuple[Sequence[str], list[
         left_out = {name for name in ("service", "segment") if len(set(values[name])) == 1} | {"owner"}
         kept = [place for place, name in enumerate(_COLUMNS) if name not in left_out]
     return [_COLUMNS[place] for place in kept], [[line[place] for place in kept] for line in lines]
+
+
+def _questions(store: Store, rows: Sequence[RequestRow]) -> list[str]:
+    """What was asked, on one line each; nothing where it was not kept or cannot be read."""
+    records = store.get_records([row.request_id for row in rows])
+    return [" ".join(record.query.original.split()) if (record := records.get(row.request_id)) else "" for row in rows]
+
+
+def _print_list(rows: Sequence[RequestRow], questions: Sequence[str]) -> None:
+    """The list; a question stands in the last column where that leaves room for one, else below its request."""
+    from rich.cells import cell_len, set_cell_size
+    from rich.text import Text
+
+    out = console()
+    columns, lines = _table(rows, out.width)
+    widths = [max(map(cell_len, cells)) for cells in zip(columns, *lines, strict=True)]
+    if sum(widths) + 2 * len(widths) - 2 > out.width and "segment" in columns:
+        place = columns.index("segment")
+        columns = [*columns[:place], *columns[place + 1 :]]
+        lines = [[*line[:place], *line[place + 1 :]] for line in lines]
+        widths.pop(place)
+    needed = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
+    while sum(widths) + 2 * len(widths) - 2 > out.width and max(widths[1:]) > _NARROWEST:
+        place = max(range(1, len(widths)), key=lambda at: (widths[at] > needed[at], widths[at]))  # a long head first
+        widths[place] -= 1
+    left = max(0, out.width - sum(widths) - 2 * len(widths))
+
+    def printed(cells: Sequence[str], more: str, style: str = "") -> None:
+        fitted = (_cut(cell, width) for cell, width in zip(cells, widths, strict=True))
+        line = "  ".join(set_cell_size(cell, width) for cell, width in zip(fitted, widths, strict=True))
+        out.print(Text(f"{line}  {_cut(more, left)}".rstrip() if more else line.rstrip(), style), soft_wrap=True)
+
+    is_beside = left >= _ROOM
+    printed(columns, "asked" if is_beside else "", "bold")
+    for line, question in zip(lines, questions, strict=True):
+        printed(line, question if is_beside else "")
+        if question and not is_beside:
+            out.print(Text(f"  {_cut(question, out.width - 2)}", "dim"), soft_wrap=True)
+
+
+def _cut(text: str, width: int) -> str:
+    """A text of so many columns at most."""
+    from rich.cells import cell_len, set_cell_size
+
+    plain = harmless(text)
+    return plain if cell_len(plain) <= width else f"{set_cell_size(plain, max(0, width - 1)).rstrip()}…"
 
 
 def _row(row: RequestRow) -> tuple[str, ...]:

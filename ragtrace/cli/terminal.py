@@ -15,7 +15,7 @@ import typer
 
 from ragtrace import config
 from ragtrace.config import SETTINGS, variable
-from ragtrace.errors import RecordError, StoreUnavailable
+from ragtrace.errors import ConfigurationError, RecordError, StoreUnavailable
 from ragtrace.safe_text import harmless
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ __all__ = [
     "console",
     "existing",
     "find_record",
+    "no_such_service",
     "option",
     "print_json",
     "print_table",
@@ -189,6 +190,14 @@ def shown(url: str) -> str:
     from ragtrace.store.address import Address
 
     return Address.parse(url).shown
+
+
+def no_such_service(service: str, known: Sequence[str]) -> ConfigurationError:
+    """The error for a service without requests. known: those that the store has."""
+    from ragtrace.triage.rendering import named_services
+
+    names = named_services(known)
+    return ConfigurationError.of("--service", service, f"a service that has requests in the store: {names}")
 
 
 def find_record(store: Store, beginning: str) -> RequestRecord:

@@ -229,6 +229,7 @@ def _judged(
     at: str | None,
     comment: str | None,
 ) -> tuple[PageJudgment, PageJudgment | None]:
+    from ragtrace.cli.terminal import no_such_service
     from ragtrace.errors import ConfigurationError
     from ragtrace.times import parse_time
     from ragtrace.triage import judge_alert
@@ -236,8 +237,7 @@ def _judged(
     if service is None or stage is None:
         raise ConfigurationError("which alert? give its --service and --stage (and --segment), or --alert ID")
     if (known := store.services()) and service not in known:
-        named = ", ".join(known[:5])
-        raise ConfigurationError.of("--service", service, f"a service that has requests in the store, such as {named}")
+        raise no_such_service(service, known)
     began = None if at is None else parse_time("--at", at)
     return judge_alert(
         store, said, service=service, segment=segment, stage=stage, severity=severity, at=began, comment=comment

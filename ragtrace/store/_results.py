@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from ragtrace.registry.instruments import ANALYSES, ANALYSIS_COST
+from ragtrace.registry.instruments import ANALYSES, ANALYSIS_COST, ANSWER_COVERAGE
 from ragtrace.store import _job_queue as job_queue, _requests as requests, series_budget, totals
 from ragtrace.store._content import read_analysis, write_analysis
 from ragtrace.store.database import Database, bigint, chunks, clean, insert, pages
@@ -29,7 +29,7 @@ from ragtrace.store.tables import (
 from ragtrace.store.totals import uncounted
 from ragtrace.types import Analysis, Diagnosis
 
-__all__ = ["analyses", "finish", "get", "judges", "last_success"]
+__all__ = ["analyses", "answered", "finish", "get", "judges", "last_success"]
 
 _PAGE: Final = 200
 
@@ -288,6 +288,16 @@ def last_success(connection: sa.Connection) -> dict[str, float]:
 def get(connection: sa.Connection, request_ids: Iterable[str], kind: str) -> dict[str, Analysis]:
     """The newest analysis of each of these requests that has one."""
     return dict(_bodies(connection, list(map(clean, request_ids)), kind))
+
+
+def answered(connection: sa.Connection, request_ids: Iterable[str]) -> set[str]:
+    """Those of the requests whose answers had claims by an analysis of whatever version: their coverage is a number."""
+    covered = score.c.kind == COVERAGE, score.c.metric == ANSWER_COVERAGE.id, score.c.value.is_not(None)
+    return {
+        request_id
+        for ids in chunks(map(clean, request_ids))
+        for request_id in connection.scalars(sa.select(score.c.request_id).where(score.c.request_id.in_(ids), *covered))
+    }
 
 
 def judges(connection: sa.Connection, request_ids: Sequence[str]) -> set[Judge]:

@@ -472,6 +472,11 @@ class Store:
         with self._database.read() as connection:
             yield from populations.measured(connection, wanted, metrics)
 
+    def answered(self, request_ids: Iterable[str]) -> set[str]:
+        """Those of the requests that have an analysis of an answer with claims."""
+        with self._database.read() as connection:
+            return results.answered(connection, request_ids)
+
     def judges(self, request_ids: Sequence[str]) -> set[Judge]:
         """What judged these requests, of those whose answers have claims."""
         with self._database.read() as connection:

@@ -250,6 +250,7 @@ def _unjudged(
         now=share_of(now_weighed),
         before=share_of(before_weighed),
         has_risen=has_risen(now_weighed, before_weighed),
+        broken=now_reasons[None],
         reasons=tuple(sorted(reasons, key=lambda each: usual[each.reason] * scale - each.count)),
     )
 

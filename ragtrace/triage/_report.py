@@ -100,8 +100,8 @@ class Unjudged(_Part, frozen=True, kw_only=True):
     doubted: of all requests to which the stage applies, those in which it looks broken by what no later stage can
     change, broken ones as well; not known: of those in which no earlier stage is broken or suspected. has_risen:
     clearly above what it was before, or by enough for the rise of a later stage to follow from it. follows: the earlier
-    stage at which the rise began. unsure: stages before that, of which it is not sure whether it began there. reasons:
-    the most frequent first.
+    stage at which the rise began. unsure: stages before that, of which it is not sure whether it began there. broken:
+    how many of the doubted ones are. reasons: of the others, the three most frequent ones, that which grew most first.
     """
 
     state: UnjudgedState
@@ -110,6 +110,7 @@ class Unjudged(_Part, frozen=True, kw_only=True):
     has_risen: bool
     follows: Stage | None = None
     unsure: tuple[Stage, ...] = ()
+    broken: int = 0
     reasons: tuple[ReasonCount, ...] = ()
 
 

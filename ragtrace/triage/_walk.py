@@ -62,12 +62,11 @@ from ragtrace.triage._report import (
 )
 from ragtrace.triage._starvation import starved_providers, starved_sentence
 from ragtrace.triage._verdict_quality import corrected_shares, promise
-from ragtrace.triage.rendering import by_gold, clock, joined, percent, plain, written
+from ragtrace.triage.rendering import by_gold, clock, joined, named_services, percent, plain, written
 from ragtrace.types import Analysis, Reference, RequestRecord, Stage, StageFinding, replace
 
 __all__ = ["page_answers", "triage_request", "triage_segment"]
 
-_NAMED: Final = 5
 _WAITING: Final = 0.1  # of the requests: fewer without an analysis are the newest ones of any moment
 _HOUR: Final = 3_600_000_000_000
 _LONGEST: Final = 14 * 24 * _HOUR  # how far back a release of a request is looked for
@@ -404,9 +403,7 @@ def _nothing(store: Store, sample: TrafficSample) -> str:
     told = f"not enough data: no request of the random stratum of {where} is stored in the time looked at"
     known = store.services()
     if service not in known:
-        return (
-            f"{told}; the store has {', '.join(map(repr, known[:_NAMED])) or 'none'}{' ...' if known[_NAMED:] else ''}"
-        )
+        return f"{told}; the store has {named_services(known)}"
     if store.find_requests(service=service, segment=segment, since=window.before, until=window.until, limit=1):
         return f"{told}; there are flagged ones, which were kept for their flags and tell no share"
     return told

@@ -56,6 +56,7 @@ __all__ = [
     "markdown",
     "mean_text",
     "named",
+    "named_services",
     "pages_text",
     "percent",
     "plain",
@@ -72,6 +73,7 @@ __all__ = [
 UNJUDGED: Final[dict[UnjudgedState, str]] = {"doubted": "in doubt", "not_known": "not known"}
 """The words for what no single request proves."""
 
+_NAMED: Final = 5  # services that a message names
 _LONGEST: Final = 400  # characters; the whole stands in `ragtrace show`
 _UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 
@@ -115,6 +117,12 @@ def counted(tally: Tally, what: str = "broken") -> str:
 def joined(words: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+
+
+def named_services(services: Sequence[str]) -> str:
+    """The first few services that a store has, for a message: `'a', 'b' ...`."""
+    names = ", ".join(repr(plain(name)) for name in services[:_NAMED]) or "none"
+    return f"{names}{' ...' if services[_NAMED:] else ''}"
 
 
 def by_gold(gold: bool) -> str:
@@ -374,7 +382,10 @@ def unjudged_text(unjudged: Unjudged) -> str:
     """`in doubt: 12 of 160 (7.5 %), before 6 %: words that do not match the question (9)`."""
     now = f"{unjudged.now.count:,} of {unjudged.now.of:,} ({percent(unjudged.now.share)})"
     before = f", {'up from' if unjudged.has_risen else 'before'} {percent(unjudged.before.share)}"
-    why = f": {_reasons(unjudged.reasons)}" if unjudged.reasons else ""
+    counts = {"broken": unjudged.broken, **{each.words: each.count for each in unjudged.reasons}}
+    counts["other reasons"] = unjudged.now.count - sum(counts.values())
+    told = "; ".join(f"{words} ({count:,})" for words, count in counts.items() if count > 0)
+    why = f": {told}" if told else ""
     return f"{UNJUDGED[unjudged.state]}: {now}{before if unjudged.before.of else ''}{why}"
 
 

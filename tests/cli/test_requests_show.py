@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
+from rich.cells import cell_len
 
 from bench.traffic import MINUTE, Traffic, store_traffic
 from ragtrace import resources
@@ -137,13 +138,41 @@ def test_without_an_id(cli: Cli, store_url: str) -> None:
     assert before.stdout.count("not analyzed") == 2
     assert {row["request_id"] for row in rows} == {FIRST, SECOND}
     assert all(row["verdict"] for row in rows)
-    assert one[0].split() == ["request", "started", "service", "segment", "verdict", "stages", "sound", "owner"]
+    heads = ["request", "started", "service", "segment", "verdict", "stages", "sound", "owner", "asked"]
+    assert one[0].split() == heads
+    assert one[1].endswith("What is the deductible of HX-2?")
     assert one[2] == "the newest 1; there are more: --limit 5 shows more of them"
     assert one.index("") == 3
     assert narrow[0].split() == ["request", "started", "verdict", "stages", "sound"]
     assert narrow[1].startswith(SECOND)
+    assert narrow[2] == "  What is the deductible of HX-2?"
     assert set(rows[0]["states"]) >= {"retrieval", "ranking", "generation"}
-    assert "no such requests" in cli("show", "--service", "other", "--store", store_url).stdout
+    assert "no such requests" in cli("show", "--segment", "other", "--store", store_url).stdout
+
+
+def test_a_long_question_and_long_names_are_cut_to_the_line(cli: Cli, store_url: str) -> None:
+    """However wide its characters are: no line is longer than the terminal, and the id is whole."""
+    odd = replace(recorded("f" * 32), segment="s" * 90, query=Query(original="保険 " * 80 + "\n\x1b[2Jend"))
+    with Store.open(store_url) as store:
+        store.write([odd])
+    for width in (60, 80, 200):
+        lines = cli("show", "--store", store_url, COLUMNS=str(width)).stdout.splitlines()
+        asked = next(line for line in lines if "保険" in line)
+        assert cell_len(asked) <= width
+        assert asked.endswith("…")
+        listed = next(line for line in lines if "f" * 32 in line)
+        assert cell_len(listed) <= width
+
+
+def test_a_slip_is_told_from_nothing_found(cli: Cli, store_url: str) -> None:
+    """A service that has no requests, and times in the wrong order: the value, what there is, and exit code 2."""
+    wrong = cli("show", "--service", "suport", "--store", store_url)
+    turned = cli("show", "--since", "1h", "--until", "2h", "--store", store_url)
+    assert (wrong.returncode, turned.returncode) == (2, 2)
+    assert wrong.stderr == (
+        "ragtrace: --service 'suport' is not usable; give a service that has requests in the store: 'support'\n"
+    )
+    assert turned.stderr == "ragtrace: --since '1h' is not usable; give a time before --until (2h)\n"
 
 
 def test_the_list_says_how_much_can_be_judged_and_what_tells_more(cli: Cli, tmp_path: Path) -> None:

@@ -32,6 +32,16 @@ def test_list(cli: Cli, store_url: str) -> None:
     assert [each["since"] is not None for each in found] == [False, True, False]
 
 
+def test_an_answer_that_is_analyzed_again_is_counted_once(cli: Cli, store_url: str) -> None:
+    """However often: it is one answer."""
+    counts = []
+    for again in ((), ("--again",), ("--again",)):
+        assert cli("analyze", *again, "--store", store_url).returncode == 0
+        (known,) = json.loads(cli("citing", "list", "--store", store_url, "--json").stdout)["services"]
+        counts.append((known["answers"], known["cited"]))
+    assert counts == [(2, 2)] * 3
+
+
 def test_forget(cli: Cli, store_url: str) -> None:
     """It is learned anew; a service of which nothing is known is refused with those of which something is."""
     with Store.open(store_url) as store:
