@@ -18,43 +18,17 @@ from numpy.typing import NDArray
 
 from ragtrace.gate._judgment import alpha_shares, decide, judge
 from ragtrace.gate._population import METRICS
-from ragtrace.gate.types import Cell, Comparison, Policy, Population, Rule
+from ragtrace.gate.types import Cell, Comparison, Policy, Population, Rule, SelfCheck
 from ragtrace.triage.rendering import percent
 from ragtrace.wilson import wilson
 
-__all__ = ["SelfCheck", "selfcheck", "worsen"]
+__all__ = ["selfcheck", "worsen"]
 
 _MOST: Final = 10_000
 _EACH: Final = 4  # runs for one that tries the power
 _RESAMPLES: Final = 400  # for intervals: a thousand runs say more than finer bounds in each
 _NAMED: Final = 4  # metrics in a sentence
 _TWO_SIDED_95: Final = 1.96
-
-
-class SelfCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out of `runs` random splits.
-
-    requests: that took part, half of them on each side. pairs: of two runs, None where one was split.
-    false_block_rate: share of the splits that were blocked, with Wilson's 95 % interval [low, high]; at most alpha is
-    promised. pass_rate, inconclusive_rate: of the splits that
-    passed, and of those that neither passed nor were blocked for harm. power: of the weakest blocking rule, at its
-    margin and this many requests; None where no rule can lose its margin. powers: of each, tried in every fourth run.
-    """
-
-    runs: int
-    requests: int
-    pairs: int | None = None
-    alpha: float
-    false_block_rate: float
-    low: float
-    high: float
-    pass_rate: float
-    inconclusive_rate: float
-    power: float | None
-    powers: dict[str, float]
-    wanted_power: float
-    seed: int
-    warnings: tuple[str, ...] = ()
 
 
 def selfcheck(

@@ -6,7 +6,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -31,14 +30,12 @@ from ragtrace.gate.types import (
     Policy,
     Population,
     Rule,
+    SelfCheck,
     SideSummary,
 )
 from ragtrace.label_statistics import change_interval
 from ragtrace.store import GateRun, Store
 from ragtrace.triage import CorrectedShare, corrected_shares_of
-
-if TYPE_CHECKING:
-    from ragtrace.gate._selfcheck import SelfCheck
 
 __all__ = [
     "check_itself",

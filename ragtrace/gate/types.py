@@ -46,6 +46,7 @@ __all__ = [
     "QuestionPair",
     "Rule",
     "SegmentMix",
+    "SelfCheck",
     "SentenceState",
     "SideSummary",
     "StageShares",
@@ -497,3 +498,29 @@ class GateReport(_Strict, frozen=True, kw_only=True):
     def exit_code(self) -> int:
         """0 passed, 1 blocked, 3 could not decide."""
         return EXIT_CODES[self.decision]
+
+
+class SelfCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """What came out of `runs` random splits.
+
+    requests: that took part, half of them on each side. pairs: of two runs, None where one was split.
+    false_block_rate: share of the splits that were blocked, with Wilson's 95 % interval [low, high]; at most alpha is
+    promised. pass_rate, inconclusive_rate: of the splits that
+    passed, and of those that neither passed nor were blocked for harm. power: of the weakest blocking rule, at its
+    margin and this many requests; None where no rule can lose its margin. powers: of each, tried in every fourth run.
+    """
+
+    runs: int
+    requests: int
+    pairs: int | None = None
+    alpha: float
+    false_block_rate: float
+    low: float
+    high: float
+    pass_rate: float
+    inconclusive_rate: float
+    power: float | None
+    powers: dict[str, float]
+    wanted_power: float
+    seed: int
+    warnings: tuple[str, ...] = ()

@@ -7,17 +7,21 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
+import jsonschema
 import msgspec
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from bench.traffic import MINUTE, SERVICE, Break, Traffic, store_traffic
+from ragtrace import resources
 from ragtrace.cli import app
+from ragtrace.cli.documents import DOCUMENTS
 from ragtrace.errors import RagtraceError
 from ragtrace.safe_text import dumps
 from ragtrace.store import ServiceCalibration, Store
@@ -68,13 +72,14 @@ def _nothing_to_train(monkeypatch: pytest.MonkeyPatch) -> None:
     """A classifier of claims that were all of one kind."""
     fitted = SimpleNamespace(id="c", ece=NAN, claims=0, save=lambda path: None)
     verifier = SimpleNamespace(calibration=fitted, name="m", digest="d")
+    report = {"model": "m", "weights": "d", "calibration": None, "held_out": [{"auroc": NAN}]}
     monkeypatch.setattr("ragtrace.engines.training.training.train", lambda *_, **__: None)
     monkeypatch.setattr("ragtrace.engines.encoder.packaged_encoder", lambda: "m")
     monkeypatch.setattr("ragtrace.engines.training.examples.read_examples", lambda *_: [])
     monkeypatch.setattr("ragtrace.engines.training.evaluation.some", lambda *_: [])
     monkeypatch.setattr("ragtrace.engines.training.evaluation.calibrate", lambda *_, **__: fitted)
     monkeypatch.setattr("ragtrace.engines.training.evaluation.evaluate", lambda *_, **__: [])
-    monkeypatch.setattr("ragtrace.engines.training.evaluation.report", lambda *_: {"auroc": NAN})
+    monkeypatch.setattr("ragtrace.engines.training.evaluation.report", lambda *_: report)
     monkeypatch.setattr("ragtrace.cli.verifier._loaded", lambda *_, **__: verifier)
 
 
@@ -255,13 +260,34 @@ def _run(verb: str, url: str, **places: str) -> Result:
 
 
 def test_every_verb_is_tried() -> None:
-    """A verb that gets `--json` gets its arguments here, or this fails."""
-    assert sorted(ARGUMENTS) == VERBS
+    """A verb that gets `--json` gets its arguments here and its document in the schema, or this fails."""
+    assert sorted(ARGUMENTS) == sorted(DOCUMENTS) == VERBS
+
+
+def _closed(part: Any) -> Any:
+    """The schema with nothing beside what it names."""
+    if isinstance(part, list):
+        return list(map(_closed, part))
+    if not isinstance(part, dict):
+        return part
+    changed = {key: _closed(value) for key, value in part.items()}
+    is_object = changed.get("type") == "object" and "properties" in changed
+    return changed | {"additionalProperties": False} if is_object and "additionalProperties" not in changed else changed
+
+
+@cache
+def _validator(verb: str) -> jsonschema.Draft202012Validator:
+    root = resources.checkout()
+    assert root is not None
+    whole = json.loads((root / "docs/reference/cli.schema.json").read_text("utf-8"))
+    definitions = _closed(whole["$defs"])
+    return jsonschema.Draft202012Validator({"$defs": definitions, **_closed(whole["properties"][verb])})
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_whatever_the_store_holds(verb: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiny probabilities, infinite scores and delays: each verb prints one document that a strict parser reads."""
+    """Tiny probabilities, infinite scores and delays: each verb prints one document that a strict parser reads, and
+    that has what the schema says and nothing else."""
     if verb in STUBS:
         STUBS[verb](monkeypatch)
     url = f"sqlite:///{here}/odd.db"
@@ -275,7 +301,10 @@ def test_whatever_the_store_holds(verb: str, here: Path, monkeypatch: pytest.Mon
     done = _run(verb, url, id=first, run=run)
 
     assert not isinstance(done.exception, Exception), done.exception
-    assert strictly(done.stdout) is not None
+    said = strictly(done.stdout)
+    assert said is not None
+    _validator(verb).validate(said)
+    assert not _validator(verb).is_valid({"another": said})
 
 
 def test_of_an_empty_store(here: Path) -> None:

@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from ragtrace.gate._selfcheck import SelfCheck, selfcheck, worsen
-from ragtrace.gate.types import Policy, Rule
+from ragtrace.gate._selfcheck import selfcheck, worsen
+from ragtrace.gate.types import Policy, Rule, SelfCheck
 from tests.gate.populations import RULES, pair, population, traffic
 
 SCORE = Rule(metric="m", kind="score", direction="higher", margin=0.1)

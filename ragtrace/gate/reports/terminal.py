@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from shlex import quote
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
@@ -28,11 +28,8 @@ from ragtrace.gate.reports.sentences import (
     next_steps,
     remarks,
 )
-from ragtrace.gate.types import Break, Cell, GateReport
+from ragtrace.gate.types import Break, Cell, GateReport, SelfCheck
 from ragtrace.triage.rendering import percent, plain, show_command
-
-if TYPE_CHECKING:
-    from ragtrace.gate._selfcheck import SelfCheck
 
 __all__ = ["render_report", "render_selfcheck"]
 

@@ -9,10 +9,9 @@ import pytest
 from rich.console import Console
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.gate._selfcheck import SelfCheck
 from ragtrace.gate.reports import render
 from ragtrace.gate.reports.terminal import render_report as rendered, render_selfcheck as self_checked
-from ragtrace.gate.types import GateReport
+from ragtrace.gate.types import GateReport, SelfCheck
 from tests.gate import reported
 from tests.gate.reported import cell, failed, grid, report, unclear
 
