@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final, Literal, TypeAlias
 
 from ragtrace.analyze.diagnosis import not_known_before
@@ -56,6 +56,7 @@ _SHOWN: Final = 14  # chunks of the picture; those that matter come first
 _MOST_WORDS: Final = 400  # of two texts that are compared word by word
 _VALUES: Final = re.compile(r"(?:^|: )([^:]{1,200}), the evidence says (.{1,200})\Z", re.DOTALL)
 _MARK: Final = re.compile(r"(?:\[[^\]\s]{1,20}\])+[.,;:!?]?")  # of a citation
+_SIGNS: Final = ".,;:!?\"'()[]„“”«»¿¡"  # around a word
 _ALIKE: Final = 0.5  # of the words, from which on a difference is one
 _KINDS: Final = {RetrieveRun: "retrieve", RerankRun: "rerank", PackRun: "pack", GenerateRun: "generate"}
 _RUNS: Final = 60  # of a request, whose times are shown
@@ -182,6 +183,19 @@ class RequestView:
     used: int | None
     is_shortened: bool = False
     by_id: dict[str, ChunkView] = field(default_factory=dict)
+
+    @property
+    def dropped_words(self) -> list[str]:
+        """What stands in the question and not in the rewritten one, word behind word."""
+        query = self.record.query
+        return [] if query.rewritten is None else _dropped(query.original, query.rewritten)
+
+
+def _dropped(question: str, rewritten: str) -> list[str]:
+    """The runs of words that a rewriting left out, without the signs around them."""
+    kept = {word.strip(_SIGNS).casefold() for word in rewritten.split()}
+    runs = groupby(question.split(), key=lambda word: word.strip(_SIGNS).casefold() in kept)
+    return [found for is_kept, words in runs if not is_kept and (found := " ".join(words).strip(_SIGNS))]
 
 
 def request_view(

@@ -31,7 +31,7 @@ from ragtrace.web._request_list import read_time
 __all__ = ["TriageView", "postmortem_draft", "triage_view"]
 
 _DAY: Final = 86_400 * 10**9
-_MOST: Final = 450  # requests that are read, evenly in time: shares to five points
+_MOST: Final = 300  # requests that are read, evenly in time: shares to six points; the terminal reads 2,000
 _BUSY: Final = 10_000  # requests, the newest, that a page without a time looks at where a day has more
 
 

@@ -467,3 +467,22 @@ def test_narrow_terminals() -> None:
     """Nothing is wider than the terminal."""
     for width in (60, 100):
         assert max(len(line) for line in _shown(_RECORD, _analysis(), width).splitlines()) <= width
+
+
+@pytest.mark.parametrize(
+    ("question", "rewritten", "dropped"),
+    [
+        (
+            "How did the limit change in 2019 compared with 2021?",
+            "How did the limit change?",
+            ["in 2019 compared with 2021"],
+        ),
+        ("In Ireland, what is (as of 2020) the limit?", "what is the limit", ["In Ireland", "as of 2020"]),
+        ("What is the Limit?", "the limit: what is", []),
+        ("What is the limit?", None, []),
+    ],
+)
+def test_the_words_that_a_rewriting_left_out(question: str, rewritten: str | None, dropped: list[str]) -> None:
+    """Run by run, whatever their case and the signs around them; nothing where the question was not rewritten."""
+    record = replace(_RECORD, query=Query(original=question, rewritten=rewritten))
+    assert request_view(record, None).dropped_words == dropped
