@@ -453,7 +453,10 @@ class Fault(_Struct, frozen=True, kw_only=True):
 
 
 class Gold(_Struct, frozen=True, kw_only=True):
-    """What a question needs, known beforehand: its oracle evidence, its required facets, and a reference answer."""
+    """What a question needs, known beforehand: its oracle evidence, its required facets, and a reference answer.
+
+    is_unanswerable: no chunk answers it, so that declining is right; without that, no chunk ids say nothing.
+    """
 
     service: str
     question: str
@@ -461,6 +464,7 @@ class Gold(_Struct, frozen=True, kw_only=True):
     query_class: str | None = None
     facets: tuple[Facet, ...] = ()
     answer: str = ""
+    is_unanswerable: bool = False
 
 
 class SourceReport(_Struct, frozen=True, kw_only=True):

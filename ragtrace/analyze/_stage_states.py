@@ -86,15 +86,16 @@ _UNCITED: Final = (
 class Case:
     """What the stages of one request are judged by.
 
-    before_answer: the signs as they are whatever the answer says, with the facets that count then; retrieved,
-    packed, answered: whether these stages were recorded; is_empty: whether no candidate was found; left_out:
-    whether a candidate is not whole in the prompt; cut: the chunks that are in it in part; cites: whether citations
-    are judged; resolves: whether marks of other answers of the service named chunks of their prompts; unjudged: why
-    the claims cannot be, if so (`language`, `no_evidence_text` ...); reference: of `lost`, the reference chunks
-    that are not whole in the prompt; facets: how the candidates meet each; terms: how they meet the question's key
-    terms, which judge nothing and are named where retrieval is suspected; claims: of the answer; probe: what the
-    index said when it was asked once more; usual: the scores of the service's other requests; raised: the lines of
-    its calibration, and calibration: its id; reader: the name of what reads names in questions.
+    before_answer: the signs as they are whatever the answer says, with the facets that count then; retrieved, packed,
+    answered: whether these stages were recorded; is_empty: whether no candidate was found; left_out: whether a
+    candidate is not whole in the prompt; cut: the chunks that are in it in part; cites: whether citations are judged;
+    resolves: whether marks of other answers of the service named chunks of their prompts; unjudged: why the claims
+    cannot be, if so (`language`, `no_evidence_text` ...); reference: of `lost`, the reference chunks that are not
+    whole in the prompt; is_unanswerable: whether gold says that no chunk answers the question; facets: how the
+    candidates meet each; terms: how they meet the question's key terms, which judge nothing and are named where
+    retrieval is suspected; claims: of the answer; probe: what the index said when it was asked once more; usual: the
+    scores of the service's other requests; raised: the lines of its calibration, and calibration: its id; reader: the
+    name of what reads names in questions.
     """
 
     signs: Signs
@@ -109,6 +110,7 @@ class Case:
     resolves: bool = False
     unjudged: str | None
     reference: Reference
+    is_unanswerable: bool = False
     lost: Sequence[LostChunk] = ()
     facets: Sequence[FacetMatch] = ()
     terms: Sequence[FacetMatch] = ()
@@ -328,6 +330,8 @@ def _generation(case: Case, *, is_evident: bool) -> StageFinding:
     signs = case.signs
     if not case.answered or not case.packed:
         return _finding("generation", "not_known", "not_recorded")
+    if case.is_unanswerable and (signs.declined or any(claim.factual for claim in case.claims)):
+        return _unanswerable(case)
     if signs.declined:
         if case.reference == "oracle" and not case.lost:
             return _finding("generation", "broken", None, "the answer declines, and the evidence is in the prompt")
@@ -348,6 +352,20 @@ def _generation(case: Case, *, is_evident: bool) -> StageFinding:
     if level.is_sound and signs.supported >= SUPPORTED and not signs.unproven:
         return _finding("generation", "sound")
     return _finding("generation", "not_known", "undecided", *lines)
+
+
+def _unanswerable(case: Case) -> StageFinding:
+    """Of an answer to what no chunk answers: declining is right, and whatever is claimed instead is made up or beside
+    the point, whether or not the prompt holds it."""
+    if case.signs.declined:
+        return _finding("generation", "sound")
+    said = next(claim.text for claim in case.claims if claim.factual)
+    line = f"no chunk answers the question, by its gold set, and the answer claims: {said}"
+    return (
+        _finding("generation", "suspected", "unsupported", line)
+        if case.signs.hedged
+        else _finding("generation", "broken", None, line)
+    )
 
 
 def _is_altered(signs: Signs) -> bool:

@@ -248,6 +248,7 @@ def examine(
         resolves=service.cites is True,
         unjudged=source.unjudged,
         reference=reference,
+        is_unanswerable=gold is not None and gold.is_unanswerable,
         lost=[loss for loss in lost if loss.chunk_id not in gone],
         facets=matches,
         terms=terms,
@@ -360,7 +361,7 @@ def _reference(
     matrix: NDArray[np.float64],
 ) -> tuple[Reference, tuple[tuple[str, ...], ...]]:
     """What is needed: of each class one member, of which the oracle's have one each."""
-    if gold and gold.chunk_ids:
+    if gold and (gold.chunk_ids or gold.is_unanswerable):
         return "oracle", tuple((chunk_id,) for chunk_id in dict.fromkeys(gold.chunk_ids))
     classes = coverage.proxy_classes(record.query.original, facets, candidates, matrix=matrix)
     return ("proxy", classes) if classes else ("none", ())

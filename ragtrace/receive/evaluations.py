@@ -11,7 +11,7 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
@@ -334,6 +334,8 @@ _GOLD_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 def read_golds(path: Path, service: str, columns: Mapping[str, str] | None = None) -> Iterator[Gold]:
     """The gold sets of a JSON, JSONL or CSV file.
 
+    An empty list of chunk ids, and no facets, says that no chunk answers the question.
+
     Facets are `{"kind": ..., "value": ..., "weight": ..., "aliases": [...]}`, or a mapping of kinds to values.
 
     Raises: RecordError naming the row; OSError.
@@ -348,10 +350,12 @@ def read_golds(path: Path, service: str, columns: Mapping[str, str] | None = Non
         empty = next((name for name in names["question"] if name in row), None)
         if given["question"] is None and empty is not None:
             raise RecordError(f"{where} has no question: {empty!r} is empty; fill it, or leave the row out")
-        yield _gold(where, given, service, row)
+        yield _gold(where, given, service, row, names["chunk_ids"])
 
 
-def _gold(where: str, given: Mapping[str, Any], service: str, row: Mapping[str, Any]) -> Gold:
+def _gold(
+    where: str, given: Mapping[str, Any], service: str, row: Mapping[str, Any], chunk_columns: Iterable[str]
+) -> Gold:
     question = question_in(given["question"])
     if question is None:
         raise RecordError(
@@ -359,8 +363,9 @@ def _gold(where: str, given: Mapping[str, Any], service: str, row: Mapping[str, 
         )
     chunk_ids = tuple(_ids(where, given["chunk_ids"]))
     facets = tuple(_facets(where, jsonish(given["facets"])))
-    if not chunk_ids and not facets:
-        remedy = f"name their columns (--column chunk_ids=NAME); it has {columns_of(row)}"
+    is_unanswerable = not chunk_ids and not facets and any(jsonish(row.get(name)) == [] for name in chunk_columns)
+    if not chunk_ids and not facets and not is_unanswerable:
+        remedy = f"name their columns (--column chunk_ids=NAME); it has {columns_of(row)}; [] says that none answers it"
         raise RecordError(f"{where} has neither chunk ids nor facets; {remedy}")
     return Gold(
         service=service,
@@ -369,6 +374,7 @@ def _gold(where: str, given: Mapping[str, Any], service: str, row: Mapping[str, 
         query_class=identifier(given["query_class"]),
         facets=facets,
         answer=given["answer"] if isinstance(given["answer"], str) else "",
+        is_unanswerable=is_unanswerable,
     )
 
 

@@ -279,6 +279,34 @@ def test_what_the_answer_says_puts_neither_retrieval_nor_ranking_in_doubt(
     assert len(doubts) == 1
 
 
+@pytest.mark.parametrize(
+    ("answer", "state", "verdict"),
+    [
+        ("I don't know.", "sound", "healthy"),
+        ("They employed 90 apprentices.", "broken", "grounding_failure"),
+        ("The glass makers employed 40 apprentices.", "broken", "grounding_failure"),
+    ],
+)
+def test_to_a_question_that_no_chunk_answers_declining_alone_is_right(answer: str, state: str, verdict: str) -> None:
+    """By gold: retrieval and ranking had nothing to find, and whatever is claimed is generation's, in the prompt or
+    not. Without gold evidence, or with gold that names none and says nothing, no such thing is known."""
+    asked = "how many apprentices did the rope makers employ"
+    record = replace(
+        pooled(answer, "The glass makers employed 40 apprentices.", "The hall was closed."), query=Query(original=asked)
+    )
+    found = analyze_record(record, Gold(service="s", question=asked, is_unanswerable=True))
+    assert (found.reference, found.reference_chunks, found.lost) == ("oracle", (), ())
+    states = {one.stage: one.state for one in found.diagnosis.stages}
+    assert (states["retrieval"], states["ranking"], states["generation"]) == ("sound", "sound", state)
+    assert found.diagnosis.verdict == verdict
+    assert found.score("evidence_recall") is None
+    silent = analyze_record(record, Gold(service="s", question=asked)).diagnosis
+    assert silent == analyze_record(record).diagnosis
+    if state == "broken":
+        assert found.diagnosis.owner == "generation-governance"
+        assert answer in found.diagnosis.evidence[0]
+
+
 def test_the_case_of_who_asks_is_no_failure_of_retrieval() -> None:
     """A place and an amount that the evidence does not speak of; one that it contradicts still is."""
     record = pooled("They employed 40 apprentices.", "The glass makers employed 40 apprentices.")

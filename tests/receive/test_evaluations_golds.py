@@ -49,6 +49,19 @@ def test_table(tmp_path: Path) -> None:
     assert [each.chunk_ids for each in found] == [("a", "b"), ("c", "d")]
 
 
+def test_an_empty_list_says_that_no_chunk_answers(tmp_path: Path) -> None:
+    """In JSON and in a cell; with facets, or with ids, it says nothing of the kind."""
+    rows = [
+        {"question": "Who?", "chunk_ids": []},
+        {"question": "Who?", "chunk_ids": [], "facets": {"time": "2024"}},
+        {"question": "Who?", "chunk_ids": ["a"]},
+    ]
+    found = golds(tmp_path, "a.json", json.dumps(rows))
+    assert [one.is_unanswerable for one in found] == [True, False, False]
+    (cell,) = golds(tmp_path, "a.csv", "question,chunk_ids\nWho?,[]\n")
+    assert (cell.is_unanswerable, cell.chunk_ids) == (True, ())
+
+
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
