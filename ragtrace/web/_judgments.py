@@ -27,6 +27,7 @@ SAID: Final = {"sound": "sound", "broken": "broken", "cannot_tell": "cannot tell
 _JUDGMENTS: Final = ("right", "wrong_stage", "false")
 KEPT: Final = {
     "label": "Your label is kept.",
+    "unanswerable": "Your label is kept, and by the question's gold set no chunk answers it from now on.",
     "gold": "Your label is kept, and these chunks are the question's gold evidence from now on.",
     "right": "Kept: the alert was judged right.",
     "wrong_stage": "Kept: the alert was judged wrong stage.",
@@ -63,7 +64,10 @@ def label_request(store: Store, viewer: Viewer, record: RequestRecord, analysis:
     if any(one not in known for one in named):
         raise ConfigurationError("a chunk that was chosen is no candidate of this request")
     chosen = tuple(known[one] for one in named)
-    is_told = bool(chosen) or _one(form, "none-needed") == "yes"
+    is_unanswerable = _one(form, "unanswerable") == "yes"
+    if chosen and is_unanswerable:
+        raise ConfigurationError("chunks were chosen, and that no chunk answers the question; leave one of them out")
+    is_told = bool(chosen) or is_unanswerable or _one(form, "none-needed") == "yes"
     label = RequestLabel(
         request_id=record.request_id,
         labeler=viewer.name,
@@ -77,6 +81,9 @@ def label_request(store: Store, viewer: Viewer, record: RequestRecord, analysis:
         analyzer_version=analysis.analyzer_version if analysis else None,
     )
     store.put_labels([label])
+    if is_unanswerable:
+        _keep_gold(store, viewer, record, ())
+        return "unanswerable"
     if chosen and _one(form, "gold") == "yes":
         _keep_gold(store, viewer, record, chosen)
         return "gold"
@@ -84,12 +91,13 @@ def label_request(store: Store, viewer: Viewer, record: RequestRecord, analysis:
 
 
 def _keep_gold(store: Store, viewer: Viewer, record: RequestRecord, chosen: tuple[str, ...]) -> None:
+    """chosen: empty where no chunk answers the question."""
     if not viewer.owns(record.service):
         raise ConfigurationError("the gold evidence of this service is not yours alone to set; leave the box empty")
     key = (record.service, record.query.original)
     known = store.find_golds([key]).get(key)
     gold = known or Gold(service=record.service, question=record.query.original)
-    store.put_gold([replace(gold, chunk_ids=chosen)])
+    store.put_gold([replace(gold, chunk_ids=chosen, is_unanswerable=not chosen)])
 
 
 def judge_page(store: Store, viewer: Viewer, form: Form) -> str:

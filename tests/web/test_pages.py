@@ -346,6 +346,16 @@ def test_a_label_is_kept_with_who_gave_it(store: Store) -> None:
     key = (SERVICE, "What is the most paid for escape of water in Ireland?")
     assert store.find_golds([key])[key].chunk_ids == ("ie#limit",)
     assert "Your label is kept" in me.get(sent.headers["location"]).text
+    none = {name: value for name, value in form.items() if name not in ("needed", "gold")} | {"unanswerable": "yes"}
+    assert me.post(f"/labels/{ALTERED}", data=none | {"needed": "ie#limit"}).status_code == 400
+    assert not store.find_golds([key])[key].is_unanswerable
+    sent = me.post(f"/labels/{ALTERED}", data=none)
+    found = store.find_golds([key])[key]
+    assert (found.chunk_ids, found.is_unanswerable) == ((), True)
+    assert store.labels(request_ids=[ALTERED])[0].needed == ()
+    assert "no chunk answers it from now on" in me.get(sent.headers["location"]).text
+    me.post(f"/labels/{ALTERED}", data=form)
+    assert not store.find_golds([key])[key].is_unanswerable
     assert Elements(me.get(f"/requests/{ALTERED}").text).running == []
 
 
