@@ -23,7 +23,7 @@ from ragtrace.gate.replay_diff import ReplayDiff
 from ragtrace.gate.types import GateReport, SelfCheck
 from ragtrace.receive.imports import Imported
 from ragtrace.store import (
-    Deed,
+    DeletionRecord,
     Drawing,
     Drawn,
     Erased,
@@ -127,9 +127,10 @@ _DOCTOR: Final = _fields(
 DOCUMENTS: Final[dict[str, Any]] = {
     "align report": AlignmentReport,
     "analyze": _fields("Analyzed", dict.fromkeys(("done", "failed", "lost", "held"), int)),
+    "build": _fields("Built", {"stored": int, "waiting_bytes": int}),
     "calibrate": (_CALIBRATION, _fields("Calibrations", {"calibrations": _list(_CALIBRATION)})),
     "citing list": _fields("CitingList", {"services": _list(_CITING)}),
-    "db audit": _fields("Audit", {"audit": _list(_with("DeedRow", Deed, {"at": _TIME}))}),
+    "db audit": _fields("Audit", {"audit": _list(_with("DeletionRow", DeletionRecord, {"at": _TIME}))}),
     "db check": _with("Checked", Inspected, {"revision": str | None}),
     "db erase": _ERASED,
     "db prune": _fields("Prunable", {"dry_run": bool, "rows": _ROWS, "busy": int}),

@@ -115,6 +115,7 @@ STUBS: Final[dict[str, Callable[[pytest.MonkeyPatch], None]]] = {
 ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "demo": (),
     "analyze": ("--limit", "5"),
+    "build": (),
     "show": ("{id}",),
     "probe": ("{id}", "--probe", "odd_application:probe"),
     "explain": ("r1",),
