@@ -557,8 +557,8 @@ _COMMANDS: Final = (
         "relation that the question asks for counts. The query class of a request comes before it."),
     _of("label ask, web", "labeler", "text", None, "Who labels; by default the user's name."),
     _of("analyze, explain", "retriever", "model", None,
-        "Explain why documents were retrieved: by a sentence encoder's folder or name, cross:MODEL, or "
-        "embed:URL#NAME of a server of embeddings.", secret=True),
+        "Explain why documents were retrieved: by a sentence encoder's folder or name, builtin (the models extra's), "
+        "cross:MODEL, or embed:URL#NAME of a server of embeddings.", secret=True),
     _of("analyze, calibrate", "verifier", "model", None,
         "Judge the claims of answers by a sequence classifier's folder or name (see `ragtrace verifier`)."),
     _of("analyze, calibrate", "embeddings", "model", None,

@@ -383,7 +383,8 @@ def unjudged_text(unjudged: Unjudged) -> str:
     now = f"{unjudged.now.count:,} of {unjudged.now.of:,} ({percent(unjudged.now.share)})"
     before = f", {'up from' if unjudged.has_risen else 'before'} {percent(unjudged.before.share)}"
     counts = {"broken": unjudged.broken, **{each.words: each.count for each in unjudged.reasons}}
-    counts["other reasons"] = unjudged.now.count - sum(counts.values())
+    if known := sum(counts.values()):
+        counts["other reasons"] = unjudged.now.count - known
     told = "; ".join(f"{words} ({count:,})" for words, count in counts.items() if count > 0)
     why = f": {told}" if told else ""
     return f"{UNJUDGED[unjudged.state]}: {now}{before if unjudged.before.of else ''}{why}"

