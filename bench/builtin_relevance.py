@@ -8,11 +8,13 @@ questions.
 
 Then evidence of a share of the questions (`--removed`) is taken away. Half of the questions fit the least grade from
 which CORRECT is right in nine of ten for sure, and the others tell how often it is: an action is right where evidence
-is among the candidates. AMBIGUOUS ends where it is there in less than half.
+is among the candidates. AMBIGUOUS ends where it is there in less than half. Beside it stands how often evidence is
+there for the questions with the best grades, and what 200 halvings make of thresholds that are less sure.
 
 Usage: python bench/builtin_relevance.py [--sets NAME ...] [--questions N] [--features FILE] [--fit]
-[--removed SHARE ...] [--cost]; RAGTRACE_BENCH_DATA names the folder of the data sets. `--fit` prints the weights that
-`ragtrace/engines/_builtin_relevance.py` holds. `--cost`: processor seconds of one core for 50 candidates.
+[--removed SHARE ...] [--proxy] [--cost]; RAGTRACE_BENCH_DATA names the folder of the data sets. `--fit` prints the
+weights that `ragtrace/engines/_builtin_relevance.py` holds. `--proxy`: what grades add to the proxy reference.
+`--cost`: processor seconds of one core for 50 candidates.
 """
 
 from __future__ import annotations
@@ -35,10 +37,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` i
 from bench.datasets import DATA, half_of, read
 from bench.support import auroc
 from bench.verdicts.handwritten import read_domains
+from ragtrace.coverage import extract_facets, proxy_classes
 from ragtrace.demo.corrective import WordIndex
 from ragtrace.engines._builtin_relevance import FEATURES, BuiltinRelevance
 from ragtrace.engines.models import torch_threads
 from ragtrace.grading import ACTIONS, GradeThresholds, document_action, fit_upper, grade_of
+from ragtrace.types import Candidate
 from ragtrace.wilson import TWO_SIDED_95, wilson
 
 OPEN: Final = ("clapnq", "mtrag", "handwritten")
@@ -49,6 +53,9 @@ FOUND: Final = 10
 MOST: Final = 400  # questions of a set
 DRAWS: Final = 500
 WANTED: Final = 0.9
+CALLED: Final = (0.1, 0.2, 0.3, 0.5, 0.7)  # shares of the questions, those with the best grades
+HALVINGS: Final = 200
+FEWEST: Final = 10  # questions that a threshold rests on
 _UNASKED: Final = ("chit_chat", "language", "json", "code")
 Floats = NDArray[np.float64]
 
@@ -62,6 +69,7 @@ class Asked:
     texts: tuple[str, ...]
     is_relevant: tuple[bool, ...]
     words: tuple[float, ...]
+    scores: tuple[float, ...]  # BM25's, of those that it found; they come first
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +111,13 @@ def questions(name: str) -> Iterator[Asked]:
 
 
 def _asked(index: WordIndex, passages: Mapping[str, str], name: str, question: str, evidence: set[str]) -> Asked:
-    found = [each.chunk_id for each in index.find(question)][:FOUND]
+    best = index.find(question)[:FOUND]
+    found = [each.chunk_id for each in best]
     chosen = [*found, *sorted(evidence.intersection(passages) - set(found))]
     texts = tuple(passages[key] for key in chosen)
     grades = tuple(index.grade(question, texts))
-    return Asked(name, question, texts, tuple(key in evidence for key in chosen), grades)
+    scores = tuple(each.score for each in best)
+    return Asked(name, question, texts, tuple(key in evidence for key in chosen), grades, scores)
 
 
 def judged(asked: Sequence[Asked], judge: BuiltinRelevance) -> Judged:
@@ -206,6 +216,8 @@ def print_actions(sets: Mapping[str, Judged], removed: float) -> None:
         value, low, high = interval(truth, top, np.arange(len(top)))
         print(f"{name}: {len(top)} questions; AUROC of the best grade for evidence {value:.3f} [{low:.3f}, {high:.3f}]")
         _print_thresholds(top, truth, np.array(halves))
+        _print_curve(top, truth)
+        _print_halvings(top, truth)
 
 
 def _print_thresholds(best: Floats, there: NDArray[np.bool_], halves: NDArray[np.bool_]) -> None:
@@ -224,6 +236,78 @@ def _print_thresholds(best: Floats, there: NDArray[np.bool_], halves: NDArray[np
             low, high = wilson(sum(right), len(right), TWO_SIDED_95)
             print(f"  {action:10} {len(right):4} of {len(actions)}: evidence there in {sum(right) / len(right):.1%} "
                   f"[{low:.1%}, {high:.1%}]")  # fmt: skip
+
+
+def _print_curve(best: Floats, there: NDArray[np.bool_]) -> None:
+    """How often evidence is there for the questions with the best grades: what no threshold can exceed."""
+    order = np.argsort(-best, kind="stable")
+    counts = [max(1, round(share * len(best))) for share in CALLED]
+    right = [f"{there[order[:count]].mean():.0%} of {count}" for count in counts]
+    named = (f"best {share:.0%}: {one}" for share, one in zip(CALLED, right, strict=True))
+    print(f"  evidence there, of the {', '.join(named)}")
+
+
+def _print_halvings(best: Floats, there: NDArray[np.bool_]) -> None:
+    """What half of the questions, drawn again and again, gives as threshold, and how the other half does."""
+    for name, sure in (("share itself", 0.0), ("80 % interval", 1.2816), ("95 % interval", TWO_SIDED_95)):
+        called, right = [], []
+        for seed in range(HALVINGS):
+            own = np.random.default_rng(seed).permutation(len(best)) < len(best) // 2
+            threshold = _least(best[own], there[own], sure)
+            trusted = best[~own] >= threshold
+            if trusted.any():
+                called.append(float(trusted.mean()))
+                right.append(float(there[~own][trusted].mean()))
+        said = f"CORRECT {statistics.fmean(called):.0%}, right {statistics.fmean(right):.1%}" if right else "never"
+        print(f"  {WANTED:.0%} by the {name:13}: found in {len(right)} of {HALVINGS} halvings; {said}")
+
+
+def _least(best: Floats, there: NDArray[np.bool_], sure: float) -> float:
+    """The least grade from which the lower end of the share's interval reaches what is wanted; infinite for none."""
+    order = np.argsort(-best, kind="stable")
+    rights = there[order].cumsum()
+    ends = [wilson(float(right), count, sure)[0] if sure else right / count for count, right in enumerate(rights, 1)]
+    fitting = [place for place, low in enumerate(ends) if low >= WANTED and place + 1 >= FEWEST]
+    return float(best[order][fitting[-1]]) if fitting else np.inf
+
+
+def print_proxy(asked: Mapping[str, Sequence[Asked]], sets: Mapping[str, Judged]) -> None:
+    """How often the proxy reference holds evidence by words alone, and with the grades of a judge that other sets
+    fitted: of the questions whose evidence BM25 finds."""
+    print(
+        "\nproxy reference   questions   each class holds evidence, its chunks are evidence: words; with grades; more"
+    )
+    for name, each in sets.items():
+        shares = (grades_by_others(name, sets) + 1) / 2
+        found: list[tuple[float, ...]] = []
+        for owner, one in enumerate(asked[name]):
+            rows = np.flatnonzero(each.owners == owner)[: len(one.scores)]
+            truth = each.truth[rows]
+            assert truth.tolist() == list(one.is_relevant[: len(rows)]), "the features are of other questions"
+            if truth.any():
+                known = {str(at): float(share) for at, share in enumerate(shares[rows])}
+                found.append((*_of_proxy(one, truth, None), *_of_proxy(one, truth, known)))
+        table = np.array(found)
+        draws = table[np.random.default_rng(0).integers(len(table), size=(DRAWS, len(table)))].mean(axis=1)
+        low, high = np.percentile(draws[:, 2] - draws[:, 0], [2.5, 97.5])
+        mean = table.mean(axis=0)
+        print(
+            f"{name:22} {len(table):4}   {mean[0]:.1%}, {mean[1]:.1%};  {mean[2]:.1%}, {mean[3]:.1%};"
+            f"  {100 * (mean[2] - mean[0]):+.1f} points [{100 * low:+.1f}, {100 * high:+.1f}]",
+            flush=True,
+        )
+
+
+def _of_proxy(one: Asked, truth: NDArray[np.bool_], relevance: Mapping[str, float] | None) -> tuple[float, float]:
+    """Whether each class holds evidence, and the share of evidence among all chunks of the reference."""
+    candidates = [
+        Candidate(chunk_id=str(at), rank=at + 1, text=text, score=score)
+        for at, (text, score) in enumerate(zip(one.texts, one.scores, strict=False))
+    ]
+    classes = proxy_classes(one.question, extract_facets(one.question), candidates, relevance=relevance)
+    members = sorted({int(key) for keys in classes for key in keys})
+    is_held = bool(classes) and all(any(truth[int(key)] for key in keys) for keys in classes)
+    return float(is_held), float(truth[members].mean()) if members else 0.0
 
 
 def print_cost(rounds: int = 5) -> None:
@@ -269,6 +353,7 @@ def main() -> int:
     parser.add_argument("--features", type=Path, help="keeps what was computed of the pairs (.npz)")
     parser.add_argument("--fit", action="store_true")
     parser.add_argument("--removed", type=float, nargs="*", default=[0.3, 0.5])
+    parser.add_argument("--proxy", action="store_true")
     parser.add_argument("--cost", action="store_true")
     given = parser.parse_args()
     if given.cost:
@@ -283,6 +368,8 @@ def main() -> int:
     print_ranking(sets)
     for removed in given.removed:
         print_actions(sets, removed)
+    if given.proxy:
+        print_proxy({name: some(name, given.questions) for name in sets}, sets)
     return 0
 
 

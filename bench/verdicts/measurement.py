@@ -23,7 +23,7 @@ from ragtrace.analyze._doubt_model import USUAL, features_of, log_odds_of, usabl
 from ragtrace.analyze._stage_states import proofs
 from ragtrace.analyze._verification import judge_batch, judge_relevance
 from ragtrace.coverage import Background, JudgedAnswer
-from ragtrace.coverage.verifier import JudgedRelevance, Verifier
+from ragtrace.coverage.verifier import JudgedRelevance, RelevanceJudge, Verifier
 from ragtrace.engines.model_names import load_judge
 from ragtrace.types import Analysis, Gold, RequestRecord
 
@@ -102,7 +102,8 @@ class Result:
 class Plan:
     """What is asked. injectors: their names, none for all; services: applications for each question; faults: of each
     stage and injector for each sound request, 0 for all of them; gold: whether the analysis is told the evidence;
-    noise: of a judge that knows the labels; judge: a model that judges claims; None for words alone."""
+    noise: of a judge that knows the labels; judge: a model that judges claims, relevance: one that judges candidates;
+    None for words alone."""
 
     seed: int = 0
     injectors: tuple[str, ...] = ()
@@ -111,6 +112,7 @@ class Plan:
     gold: bool = False
     noise: float | None = None
     judge: str | None = None
+    relevance: str | None = None
 
 
 def read_result(line: str) -> Result:
@@ -258,8 +260,10 @@ _JUDGES: Final[dict[str, LabelJudge]] = {}
 def _judged(record: RequestRecord, domain: Domain, plan: Plan) -> tuple[JudgedAnswer | None, JudgedRelevance | None]:
     """What the judge says of a record; nothing without one."""
     key = record.request_id
-    if plan.judge is not None:
-        return _answered(judge_batch({key: record}, _model(plan.judge)).get(key)), None
+    if plan.judge is not None or plan.relevance is not None:
+        claims = _answered(judge_batch({key: record}, _model(plan.judge)).get(key)) if plan.judge else None
+        model = _relevance(plan.relevance) if plan.relevance else None
+        return claims, judge_relevance({key: record}, model, None).get(key)
     if plan.noise is None:
         return None, None
     judge = _JUDGES.get(domain.name) or _JUDGES.setdefault(domain.name, LabelJudge(domain, plan.noise, plan.seed))
@@ -277,6 +281,12 @@ def _answered(judged: JudgedAnswer | Exception | None) -> JudgedAnswer | None:
 def _model(name: str) -> Verifier:
     """A model that judges claims, loaded once."""
     return load_judge("entails", name)
+
+
+@cache
+def _relevance(name: str) -> RelevanceJudge:
+    """A model that judges candidates, loaded once."""
+    return load_judge("relevant", name)
 
 
 _VIEWS: Final[dict[tuple[str, str, int], ServiceView]] = {}

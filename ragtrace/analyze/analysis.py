@@ -173,7 +173,7 @@ def examine(
     facets = _facets(record, gold, entities)
     candidates = record.candidates
     matrix = coverage.facet_matrix(facets, candidates)
-    reference, classes = _reference(record, gold, facets, candidates, matrix)
+    reference, classes = _reference(record, gold, facets, matrix, relevances)
     wanted = tuple(dict.fromkeys(chunk_id for members in classes for chunk_id in members))
     judged = judged or judged_answer(record)
     claims = judged.claims if judged else ()
@@ -357,13 +357,15 @@ def _reference(
     record: RequestRecord,
     gold: Gold | None,
     facets: Sequence[Facet],
-    candidates: Sequence[Candidate],
     matrix: NDArray[np.float64],
+    relevances: JudgedRelevance | None,
 ) -> tuple[Reference, tuple[tuple[str, ...], ...]]:
-    """What is needed: of each class one member, of which the oracle's have one each."""
+    """What is needed: of each class one member, of which the oracle's have one each. The proxy goes by words, and by
+    the judge's relevance of the candidates where one was asked."""
     if gold and (gold.chunk_ids or gold.is_unanswerable):
         return "oracle", tuple((chunk_id,) for chunk_id in dict.fromkeys(gold.chunk_ids))
-    classes = coverage.proxy_classes(record.query.original, facets, candidates, matrix=matrix)
+    known = relevances.candidates if relevances else None
+    classes = coverage.proxy_classes(record.query.original, facets, record.candidates, matrix=matrix, relevance=known)
     return ("proxy", classes) if classes else ("none", ())
 
 

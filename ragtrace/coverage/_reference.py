@@ -46,6 +46,7 @@ FACETS_FIRST: Final = 4  # power of the facet match: another year's chunk must s
 MISSING: Final = 0.8  # match with a facet read from the question, of a chunk that says nothing of it
 CONTEXT: Final = 0.3  # weight of the question's other words beside those of the part
 OTHER_KIND: Final = 0.5  # share of the score that a window without a value of the kind asked for keeps
+BY_JUDGE: Final = 2.0  # weight of what a judge of relevance says of a candidate, beside that of the words
 LENGTH: Final = 0.02  # discount for each word of a window, so that a sentence that names every subject does not win
 
 
@@ -55,12 +56,13 @@ def proxy_reference(
     candidates: Sequence[Candidate],
     *,
     matrix: NDArray[np.float64] | None = None,
+    relevance: Mapping[str, float] | None = None,
 ) -> tuple[str, ...]:
     """Chunk ids of the candidates that best match the query and its facets; empty when none has text or matches.
 
     The members of all `proxy_classes`, each once.
     """
-    classes = proxy_classes(query, facets, candidates, matrix=matrix)
+    classes = proxy_classes(query, facets, candidates, matrix=matrix, relevance=relevance)
     return tuple(dict.fromkeys(chunk_id for members in classes for chunk_id in members))
 
 
@@ -70,6 +72,7 @@ def proxy_classes(
     candidates: Sequence[Candidate],
     *,
     matrix: NDArray[np.float64] | None = None,
+    relevance: Mapping[str, float] | None = None,
 ) -> tuple[tuple[str, ...], ...]:
     """For each part of the question the chunk ids of the candidates that match it best and about as well as each
     other, best first: one equivalence class, of which any member will do. Parts that nothing matches have none.
@@ -82,9 +85,11 @@ def proxy_classes(
     were read from the question, names choose nothing (they are among its words), and others spare most of the score of
     a candidate that says nothing of them: extraction can be wrong. Candidates that score nearly as well as the best
     belong to its class too, unless they are `are_alike`: other editions of a text are no evidence beside it.
+    relevance: what a judge says of the candidates by chunk id, at least 0; relative to its best, it counts twice what
+    words do.
     """
     margin = TIED if candidates and are_alike(candidates) else MARGIN
-    scores = proxy_scores(query, facets, candidates, matrix=matrix)
+    scores = proxy_scores(query, facets, candidates, matrix=matrix, relevance=relevance)
     classes = (tuple(candidates[index].chunk_id for index in _best(score, margin)) for score in scores)
     return tuple(members for members in classes if members)
 
@@ -95,21 +100,23 @@ def proxy_scores(
     candidates: Sequence[Candidate],
     *,
     matrix: NDArray[np.float64] | None = None,
+    relevance: Mapping[str, float] | None = None,
 ) -> Iterator[NDArray[np.float64]]:
     """The score of each candidate, `(n,)`, for each combination of facets and each part of the question; see
-    `proxy_reference`. None at all where no candidate has text."""
+    `proxy_classes`. None at all where no candidate has text."""
     pool = [Evidence.read(candidate.chunk_id, candidate.text or "") for candidate in candidates]
     if not any(evidence.windows for evidence in pool):
         return
     facets, table = _required(facets, candidates, facet_matrix(facets, candidates) if matrix is None else matrix)
-    standing = standings(candidates)
+    judged = np.array([(relevance or {}).get(candidate.chunk_id, 0.0) for candidate in candidates])
+    beside = standings(candidates) + BY_JUDGE * judged / (judged.max() or 1.0)
     for rows in facet_combinations(facets, table):
         match = _facet_match(facets, table, rows)
         eligible = [evidence for evidence, value in zip(pool, match, strict=True) if value >= match.max()]
         vocabulary = Vocabulary(eligible)
         for part in sub_questions(query):
-            relevance = _relevance(_weights(part, query, vocabulary), asked_for(part), pool)
-            yield (relevance / (relevance.max() or 1.0) + standing) * (relevance.max() > 0) * match**FACETS_FIRST
+            spoken = _relevance(_weights(part, query, vocabulary), asked_for(part), pool)
+            yield (spoken / (spoken.max() or 1.0) + beside) * (spoken.max() > 0) * match**FACETS_FIRST
 
 
 def _required(

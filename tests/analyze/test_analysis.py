@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.analyze import ServiceView, analyze_record
+from ragtrace.analyze import ServiceView, analyze_record, examine
+from ragtrace.coverage.verifier import JudgedRelevance
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.types import (
     Candidate,
@@ -33,6 +34,21 @@ def test_a_healthy_request_is_healthy_with_oracle_and_proxy() -> None:
         analysis = analyze_record(request(), gold)
         assert (analysis.reference, analysis.reference_chunks) == (reference, ("water",))
         assert analysis.diagnosis.verdict == "healthy"
+
+
+def test_the_proxy_reference_goes_by_a_judge_of_relevance_too() -> None:
+    """By what it says of the candidates, which is asked once for grade, presence and reference; gold goes before."""
+    texts = {"words": "A mooring fee may be raised by the Tarn council.", "answer": "The mooring fee is 41 EUR."}
+    found = tuple(Candidate(chunk_id=name, rank=rank, text=text) for rank, (name, text) in enumerate(texts.items(), 1))
+    asked = RequestRecord(
+        request_id="r", service="s", query=Query(original="what does mooring cost on the Tarn"),
+        stages=(RetrieveRun(candidates=found),),
+    )  # fmt: skip
+    judged = JudgedRelevance({"words": 0.1, "answer": 0.9}, by="model")
+    assert examine(asked)[0].reference_chunks == ("words",)
+    assert examine(asked, relevances=judged)[0].reference_chunks == ("answer",)
+    gold = Gold(service="s", question=asked.query.original, chunk_ids=("words",))
+    assert examine(asked, gold, relevances=judged)[0].reference_chunks == ("words",)
 
 
 def test_every_per_request_metric_of_the_registry_is_scored_once() -> None:

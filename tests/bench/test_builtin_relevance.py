@@ -7,7 +7,18 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from bench.builtin_relevance import FOUND, Judged, _print_thresholds, first_right, fit, interval, questions
+from bench.builtin_relevance import (
+    FOUND,
+    Asked,
+    Judged,
+    _least,
+    _of_proxy,
+    _print_thresholds,
+    first_right,
+    fit,
+    interval,
+    questions,
+)
 
 
 def made(seed: int, offset: float = 0.0) -> Judged:
@@ -56,3 +67,20 @@ def test_thresholds_are_of_the_other_half(capsys: pytest.CaptureFixture[str]) ->
     assert "of 200" in said
     _print_thresholds(best, np.arange(400) % 2 == 0, halves)
     assert "no threshold" in capsys.readouterr().out
+
+
+def test_a_line_that_shall_be_surer_is_higher_or_none() -> None:
+    """By the share itself, and by the lower end of its interval."""
+    best = np.linspace(0, 1, 200)
+    there = (best > 0.3) | (np.arange(200) % 3 == 0)
+    assert _least(best, there, 0.0) < _least(best, there, 1.96) < 0.6
+    assert _least(best, np.arange(200) % 2 == 0, 0.0) == np.inf
+
+
+def test_grades_choose_the_proxy_reference() -> None:
+    """Where the words choose another candidate, those of the judge may find the evidence."""
+    texts = ("A mooring fee may be raised by the Tarn council.", "The mooring fee is 41 EUR.")
+    asked = Asked("a", "what does mooring cost on the Tarn", texts, (False, True), (0.0, 0.0), (2.0, 1.0))
+    truth = np.array(asked.is_relevant)
+    assert _of_proxy(asked, truth, None) == (0.0, 0.0)
+    assert _of_proxy(asked, truth, {"0": 0.1, "1": 0.9}) == (1.0, 1.0)

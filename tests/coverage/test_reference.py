@@ -103,6 +103,21 @@ def test_of_editions_of_one_text_only_the_best_belongs_to_it() -> None:
     assert proxy_reference(question, (), chunks) == ("c1",)
 
 
+def test_a_judge_of_relevance_counts_beside_the_words() -> None:
+    """What it finds most relevant is chosen where the words fit about as well, both where it hardly tells them apart;
+    what no word fits stays no reference."""
+    chunks = [
+        Candidate(chunk_id="words", rank=1, text="A mooring fee may be raised by the Tarn council."),
+        Candidate(chunk_id="answer", rank=2, text="The mooring fee is 41 EUR."),
+    ]
+    question = "what does mooring cost on the Tarn"
+    assert proxy_reference(question, (), chunks) == ("words",)
+    assert proxy_reference(question, (), chunks, relevance={"words": 0.2, "answer": 0.8}) == ("answer",)
+    assert proxy_reference(question, (), chunks, relevance={"words": 0.75, "answer": 0.8}) == ("words", "answer")
+    assert proxy_reference(question, (), chunks, relevance={"words": 0.0}) == ("words",)
+    assert proxy_reference("xylophone", (), chunks, relevance={"words": 0.9, "answer": 0.9}) == ()
+
+
 def test_figures_are_read_only_of_the_sentence_that_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the best sentence has the kind of value that is asked for, the figures of no other one matter."""
     read: list[str] = []
