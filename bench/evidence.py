@@ -1,13 +1,18 @@
-"""How far explanations agree with evidence that people marked: F1 and completeness of sentences on CLAP-NQ.
+"""How far explanations agree with evidence that people marked: F1 and completeness on CLAP-NQ, WiCE and ExpertQA.
 
-    python bench/evidence.py MODEL --questions clapnq_dev_answerable.jsonl --requests 20
-    python bench/evidence.py --tables smollm2_k5.npz --questions clapnq_dev_answerable.jsonl
+    python bench/evidence.py MODEL --questions clapnq/clapnq_dev_answerable.jsonl --requests 20
+    python bench/evidence.py MODEL --questions wice/entailment/dev.jsonl --requests 12
+    python bench/evidence.py MODEL --questions expertqa/claims.jsonl --requests 12
+    python bench/evidence.py --tables smollm2_k5.npz --questions clapnq/clapnq_dev_answerable.jsonl
 
-Each question has a passage of sentences, of which people marked those that their answer needs. The model is asked with
-the passage as its only document. `answers`: RAG-Ex; it answers again without each sentence, and answers are compared.
-`log-probabilities`: what the people's answer loses without each sentence. Both weigh sentences from 0 to 1; from half
-on a sentence is chosen. F1 is of what was chosen and what was marked; completeness is the share of the marked sentences
-that were chosen. Beside them stands choosing every sentence. Intervals are 95 % bootstrap intervals over requests.
+What a file is, its rows tell. Each request has a text in parts, of which people marked some: CLAP-NQ a passage of
+sentences, of which their answer needs some; WiCE up to eight sentences of a web page, of which a claim rests on some;
+ExpertQA the sources of an answer (the first 60 words of each), of which a claim cites some that an expert found to
+support it completely. The model is asked with the text as its only document. `answers`: RAG-Ex; it answers again
+without each sentence, and answers are compared. `log-probabilities`: what the people's answer, or the claim, loses
+without each sentence. Both weigh sentences from 0 to 1; a part with a sentence of half or more is chosen. F1 is of what
+was chosen and what was marked; completeness is the share of the marked parts that were chosen. Beside them stands
+choosing every part. Intervals are 95 % bootstrap intervals over requests.
 
 Complete tables, whose documents are the first sentences of each passage, need no model: they give exact Shapley values
 (a sentence is chosen from half of the largest share on) and what is lost without each sentence.
@@ -17,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -41,12 +47,15 @@ from ragtrace.types import PackedChunk
 CHOSEN = 0.5
 PUBLISHED = {"F1": 0.769, "completeness": 0.647}  # RAG-Ex, of explanations beside what users marked
 SENTENCES = (3, 8)
+WORDS = 60  # of a source
+SOURCE = re.compile(r"\A\s*\[\d+\]\s*(?:https?://\S+)?\s*")  # its number and address, before its text
+CITED = re.compile(r"\s*\[\d+\]")
 RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
 class Marked:
-    """A question, the sentences of its passage, which of them people marked, and their answer."""
+    """A question, the sentences (or sources) of its text, which of them people marked, and their answer."""
 
     question: str
     sentences: list[str]
@@ -82,15 +91,53 @@ class Silent:
 
 
 def read(path: Path) -> Iterator[Marked]:
-    """Questions whose passage has a few sentences, of which some are marked and some are not."""
+    """The requests of a file, of which some parts are marked and some are not."""
     for line in path.read_text().splitlines():
         row: dict[str, Any] = json.loads(line)
-        sentences = [" ".join(each.split()) for each in row["passages"][0]["sentences"] if each.strip()]
-        output = row["output"][0]
-        named = {" ".join(each.split()) for each in output["selected_sentences"]}
-        marked = frozenset(at for at, each in enumerate(sentences) if each in named)
-        if SENTENCES[0] <= len(sentences) <= SENTENCES[1] and 0 < len(marked) < len(sentences):
-            yield Marked(row["input"], sentences, marked, " ".join(output["answer"].split()[:40]))
+        found = of_clapnq(row) if "passages" in row else of_expertqa(row) if "claims" in row else of_wice(row)
+        if found is not None and 0 < len(found.marked) < len(found.sentences):
+            yield found
+
+
+def of_clapnq(row: dict[str, Any]) -> Marked | None:
+    """A question whose passage has a few sentences."""
+    sentences = [" ".join(each.split()) for each in row["passages"][0]["sentences"] if each.strip()]
+    output = row["output"][0]
+    named = {" ".join(each.split()) for each in output["selected_sentences"]}
+    marked = frozenset(at for at, each in enumerate(sentences) if each in named)
+    if not SENTENCES[0] <= len(sentences) <= SENTENCES[1]:
+        return None
+    return Marked(row["input"], sentences, marked, " ".join(output["answer"].split()[:40]))
+
+
+def of_wice(row: dict[str, Any]) -> Marked | None:
+    """A claim with the sentences around the first marked set that lies within eight; all marked ones there count."""
+    texts, most = row["evidence"], SENTENCES[1]
+    sets = (sorted(each) for each in row["supporting_sentences"] if each)
+    near = next((each for each in sets if each[-1] - each[0] < most - 2), None)
+    if near is None:
+        return None
+    first = max(0, min((near[0] + near[-1]) // 2 - most // 2 + 1, len(texts) - most))
+    places = [at for at in range(first, min(first + most, len(texts))) if texts[at].strip()]
+    named = {at for each in row["supporting_sentences"] for at in each}
+    marked = frozenset(number for number, at in enumerate(places) if at in named)
+    question = f"What does the text say of {row['meta']['claim_title']}"
+    sentences = [" ".join(texts[at].split()) for at in places]
+    return Marked(question, sentences, marked, " ".join(row["claim"].split()[:40]))
+
+
+def of_expertqa(row: dict[str, Any]) -> Marked | None:
+    """The first completely supported claim that cites some of the answer's sources, and not all."""
+    sources = list(dict.fromkeys(each for claim in row["claims"] for each in claim["evidence"]))
+    texts = [" ".join(SOURCE.sub("", each).split()[:WORDS]) for each in sources]
+    if not SENTENCES[0] <= len(sources) <= SENTENCES[1] or len(set(texts)) < len(texts) or not all(texts):
+        return None
+    for claim in row["claims"]:
+        marked = frozenset(at for at, each in enumerate(sources) if each in claim["evidence"])
+        if claim["support"] == "Complete" and 0 < len(marked) < len(sources):
+            said = CITED.sub("", claim["claim_string"])
+            return Marked(row["question"].rstrip(" ?"), texts, marked, " ".join(said.split()[:40]))
+    return None
 
 
 def chosen(asked: Marked, parts: Sequence[PromptPart], prompt: str) -> set[int]:
@@ -170,7 +217,7 @@ def main() -> None:
     options.add_argument("--tables", type=Path, help="complete tables of the first questions, in place of a model")
     given = options.parse_args()
     if given.questions is None or not (given.model or given.tables):
-        print("give a model or tables, and the questions of CLAP-NQ: nothing is measured without them")
+        print("give a model or tables, and a file of CLAP-NQ, WiCE or ExpertQA: nothing is measured without them")
         return
     if given.tables is not None:
         found_by: dict[str, list[tuple[float, float]]] = {}

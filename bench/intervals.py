@@ -1,13 +1,18 @@
-"""How often the 90 % intervals of Shapley values hold on real models, one model left out.
+"""How often the 90 % intervals of Shapley values hold on real models, one model left out, and how often the two flags
+are right.
 
     python bench/intervals.py tables MODEL FILE.npz --questions clapnq_dev_answerable.jsonl --players 7 --requests 8
+    python bench/intervals.py requests FILE.jsonl --questions clapnq_dev_answerable.jsonl --players 5 --requests 8
     python bench/intervals.py measure FILE.npz FILE.npz ...
+    python bench/intervals.py flags FILE.npz FILE.npz ...
     python bench/intervals.py    # on the copying model of the tests alone
 
 `tables` writes complete value tables: the sentences of a passage are the documents of a prompt, and a causal language
 model scores the answer that people wrote behind each of the 2^k subsets. `measure` takes files MODEL_kN.npz. Errors of
 estimates are scaled by the factor that is right for the other models, each of which counts alike, and checked on the
-one that is left out, beside the factor that the estimator has.
+one that is left out, beside the factor that the estimator has. `flags` puts beside how surely an estimate claims that
+retrieval was wasted, that noise distracts, or that neither is so, how often that is true of the exact values, for
+rankings at random; prompts whose documents hardly add anything have no flags.
 """
 
 from __future__ import annotations
@@ -17,20 +22,25 @@ import json
 import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from dataclasses import astuple
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtrace.alignment import flag_probabilities, normal_draws
 from ragtrace.attribution import CoalitionLog, known_values
 from ragtrace.attribution.game import all_coalitions
+from ragtrace.wilson import TWO_SIDED_95, wilson
 
 REPOSITORY = Path(__file__).parents[1]
 COPIER = REPOSITORY / "tests" / "models" / "copier"
 NORMAL = 1.6449  # two-sided 90 %
 MULTIPLES = (2, 3, 4, 6, 8)  # subsets for each document
 SEEDS = range(4)
+UNUSED = 0.1  # nats a token below which documents are not used, and have no flags
+SURE = (0.5, 0.7, 0.9, 0.98, 1.01)
 PROMPTS = (
     "Answer the question with the help of the documents below.\n\n{}\nQuestion: {}\nAnswer:",
     "{}\nAccording to these notes: {}\n",
@@ -65,6 +75,16 @@ def write_tables(given: argparse.Namespace) -> None:
         print(f"{at + 1} of {given.requests}", flush=True)
 
 
+def write_requests(given: argparse.Namespace) -> None:
+    """The same questions, sentences and answers as an evaluation set, for `ragtrace import`."""
+    with given.file.open("w", encoding="utf-8") as file:
+        for at, (question, texts, answer) in enumerate(
+            islice(questions(given.questions, given.players), given.start, given.start + given.requests)
+        ):
+            row = {"id": f"clapnq-{at}", "question": question, "contexts": texts, "answer": answer}
+            file.write(f"{json.dumps(row)}\n")
+
+
 def copied_tables(players: int, requests: int) -> list[NDArray[np.float64]]:
     """Tables of the copying model of the tests."""
     from ragtrace.engines.causal_lm import CausalLM
@@ -95,6 +115,43 @@ def ratios(table: NDArray[np.float64], method: str) -> dict[int, list[float]]:
                 errors = np.sqrt(np.diagonal(estimate.covariance))
                 found.setdefault(multiple, []).extend(np.abs(estimate.scores - truth) / np.maximum(errors, 1e-12))
     return found
+
+
+def claims(table: NDArray[np.float64], method: str) -> Iterator[tuple[float, bool]]:
+    """How sure an estimate is of each flag, in [0.5, 1], and whether the exact values agree."""
+    k = int(np.log2(len(table)))
+    log = CoalitionLog(k, all_coalitions(k), table)
+    truth = known_values(log).scores
+    if abs(table[-1].mean() - table[0].mean()) < UNUSED:
+        return
+    for multiple in MULTIPLES:
+        for seed in SEEDS if multiple * k < len(table) else ():
+            estimate = known_values(log, method=method, budget=multiple * k, seed=seed)
+            order = np.random.default_rng([seed, k, multiple]).permutation(k)
+            draws = normal_draws(estimate.scores[order], estimate.covariance[np.ix_(order, order)], seed=0)
+            claimed, right = flag_probabilities(draws), flag_probabilities(truth[order][None])
+            if estimate.reason is not None or claimed is None or right is None:
+                continue
+            for said, is_so in zip(astuple(claimed), astuple(right), strict=True):
+                yield max(said, 1 - said), (said >= 0.5) == (is_so >= 0.5)
+
+
+def measure_flags(given: argparse.Namespace) -> None:
+    """For each model, by how sure the estimates are: how often they are right."""
+    found: dict[str, list[tuple[float, bool]]] = {}
+    for name, tables in read_tables(given.files):
+        found.setdefault(name, []).extend(one for table in tables for one in claims(table, given.method))
+    print(f"{given.method}: flags of 2 to 8 k subsets, by how surely they are claimed; right [95 %]")
+    for name, values in found.items():
+        for low, high in pairwise(SURE):
+            inside = [(sure, is_right) for sure, is_right in values if low <= sure < high]
+            if inside:
+                rights = sum(is_right for _, is_right in inside)
+                ends = wilson(rights, len(inside), TWO_SIDED_95)
+                print(
+                    f"{name:12} claimed {np.mean([sure for sure, _ in inside]):.2f}: right {rights / len(inside):.3f} "
+                    f"[{ends[0]:.3f}, {ends[1]:.3f}] of {len(inside)}"
+                )
 
 
 def factor(by_model: Mapping[str, list[float]]) -> float:
@@ -146,16 +203,23 @@ def main() -> None:
     commands = options.add_subparsers()
     tables = commands.add_parser("tables")
     tables.add_argument("model")
-    tables.add_argument("file", type=Path)
-    tables.add_argument("--questions", type=Path, required=True)
-    tables.add_argument("--players", type=int, default=7)
-    tables.add_argument("--requests", type=int, default=8)
-    tables.add_argument("--start", type=int, default=0)
     tables.set_defaults(run=write_tables)
+    requests = commands.add_parser("requests")
+    requests.set_defaults(run=write_requests)
+    for command in (tables, requests):
+        command.add_argument("file", type=Path)
+        command.add_argument("--questions", type=Path, required=True)
+        command.add_argument("--players", type=int, default=7)
+        command.add_argument("--requests", type=int, default=8)
+        command.add_argument("--start", type=int, default=0)
     measured = commands.add_parser("measure")
     measured.add_argument("files", type=Path, nargs="+")
     measured.add_argument("--method", default="gp")
     measured.set_defaults(run=measure)
+    flagged = commands.add_parser("flags")
+    flagged.add_argument("files", type=Path, nargs="*")
+    flagged.add_argument("--method", default="gp")
+    flagged.set_defaults(run=measure_flags)
     given = options.parse_args()
     given.run(given)
 
