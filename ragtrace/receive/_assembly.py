@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from threading import Event
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
@@ -47,6 +48,7 @@ _ANSWER: Final = "answer"
 _SECOND_HAND: Final = 1 << 31  # more spans than a trace has: older than any revision of ragtrace's own channel
 _RECENT: Final = 1_000  # candidates that are looked for in a prompt: a trace may hold hours of an agent's work
 _EXCEPTION: Final = "exception"
+_SOURCES: Final = 5  # names of those that graded
 
 
 def assemble(spans: Iterable[ReceivedSpan]) -> RequestRecord | None:
@@ -76,7 +78,7 @@ def _graded(read_spans: Sequence[ReadSpan], candidates: Iterable[Candidate]) -> 
         return None
     sources = dict.fromkeys(said.source for said in others) if grades.keys() - stated.keys() or not own else {}
     action = next((each for each in actions if each), None)
-    return HostGrades(grades=tuple(grades.values()), action=action, source=", ".join(sources) or None)
+    return HostGrades(grades=tuple(grades.values()), action=action, source=", ".join(islice(sources, _SOURCES)) or None)
 
 
 def record_of(read_spans: Sequence[ReadSpan], count: int) -> RequestRecord | None:

@@ -40,6 +40,7 @@ _WORDS: Final = {
 _WRITTEN: Final = re.compile(r"binary_score=['\"](?P<said>\w+)['\"]")  # a pydantic model in Python's writing
 _PAGE: Final = re.compile(r"page_content=(?P<quote>['\"])(?P<text>.*?)(?P=quote)(?: metadata=|\)|,|$)", re.DOTALL)
 _MOST: Final = 1_000  # documents of a step
+_LONGEST: Final = 100  # characters of a step's name
 
 
 def graded_by_step(name: str, given: Any, returned: Any) -> GradedDocuments | None:
@@ -49,7 +50,7 @@ def graded_by_step(name: str, given: Any, returned: Any) -> GradedDocuments | No
     given, returned: what went in and came out, also as JSON. Of a step that passes documents on, those that come out
     were found relevant, unless it returns a list of grades as well.
     """
-    given, returned = _state(given), _state(returned)
+    name, given, returned = name[:_LONGEST], _state(given), _state(returned)
     if not isinstance(given, Mapping):
         return None
     if _GRADING.search(name) and (documents := _documents(given)):
@@ -67,7 +68,7 @@ def graded_by_event(attributes: Attributes) -> GradedDocuments | None:
     if grade is None:
         grade = _grade(attributes.get(names.EVALUATION_VALUE))
     name, known = text(attributes, names.EVALUATION_NAME) or "evaluation", str(attributes[names.DOCUMENT_ID])
-    return None if grade is None else GradedDocuments(source=name, found=[{"id": known}], grades=(grade,))
+    return None if grade is None else GradedDocuments(source=name[:_LONGEST], found=[{"id": known}], grades=(grade,))
 
 
 def is_of_a_document(attributes: Attributes) -> bool:

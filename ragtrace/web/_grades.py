@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from ragtrace.analyze.analysis import HOST
 from ragtrace.errors import ConfigurationError
 from ragtrace.html_page import Html, tag
-from ragtrace.types import Analysis, Grade, RequestRecord, RetrievalAction
+from ragtrace.types import Analysis, Grade, Grading, RequestRecord, RetrievalAction
 
 if TYPE_CHECKING:
     from ragtrace.coverage.verifier import RelevanceJudge
@@ -66,7 +67,7 @@ class GradePages:
         return GradesView(
             grading.action,
             grading.taken,
-            grading.by,
+            _graded_by(record, grading),
             grading.upper,
             grading.lower,
             grading.question_type,
@@ -90,6 +91,12 @@ class GradePages:
             return grade_sections(explain_grade(self._judge, record.query.original, text[:_LONGEST], _BUDGET))
         finally:
             self._lock.release()
+
+
+def _graded_by(record: RequestRecord, grading: Grading) -> str:
+    """The judge; of the host's grades also the steps and evaluators whose spans said them."""
+    source = record.graded.source if record.graded is not None and grading.by == HOST else None
+    return f"{grading.by} ({source})" if source else grading.by
 
 
 def _row(grade: Grade, *, can_explain: bool) -> GradeRow:

@@ -10,7 +10,7 @@ import pytest
 from ragtrace.analyze.worker import WorkerSettings, run
 from ragtrace.grading import GradeThresholds
 from ragtrace.store import Store
-from ragtrace.types import Candidate, HostGrades, Query, RequestRecord, RetrieveRun, replace
+from ragtrace.types import Candidate, Grade, HostGrades, Query, RequestRecord, RetrieveRun, replace
 from ragtrace.web._grades import GradePages
 from tests.analyze.test_retrieval_grading import GOOD, WordJudge, record
 from tests.web.test_pages import FILE, Elements, client
@@ -30,7 +30,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
             stages=(RetrieveRun(candidates=(Candidate(chunk_id=HOSTILE, rank=1, text=f"The tariff {HOSTILE}"),)),),
             started_at=1_700_000_000_000_000_000,
         )
+        said = HostGrades(grades=(Grade(chunk_id="c1", grade=1.0),), source="<b>grade_documents")
         opened.write([replace(record(1, "Bees.", GOOD, None), graded=HostGrades(action="INCORRECT")), hostile])
+        opened.write([replace(record(4, GOOD), graded=said)])
         run(opened, WorkerSettings(relevance=WordJudge(), thresholds=GradeThresholds(0.5, -0.5)))
         opened.write([record(3, GOOD)])
         yield opened
@@ -54,6 +56,12 @@ def test_the_page_of_a_request_shows_its_grades(store: Store) -> None:
     assert page.index("+0.80") < page.index("-1.00")
     assert "/grades/" not in page
     assert "What was retrieved is graded" not in client(store).get("/requests/r0003").text
+
+
+def test_the_step_that_graded_is_named(store: Store) -> None:
+    """Where the application's grades came with another tool's spans."""
+    page = client(store).get("/requests/r0004").text
+    assert "By <bdi>host (&lt;b&gt;grade_documents)</bdi>: CORRECT" in page
 
 
 def test_the_words_behind_a_grade(store: Store) -> None:
