@@ -29,7 +29,8 @@ _OF_ANSWERS: Final = re.compile(r"answer|response|generation|output", re.IGNOREC
 _DOCUMENTS: Final = ("documents", "docs", "contexts", "context", "chunks", "retrieved_docs", "retrieved_documents")
 _DOCUMENT: Final = ("document", "doc", "context", "document_text", "documentText", "reference", "passage", "chunk")
 _GRADES: Final = ("grades", "scores", "relevance_scores", "doc_scores", "document_scores")
-_SAID: Final = ("binary_score", "score", "grade", "relevance", "relevant", "is_relevant", "label")
+_BINARY: Final = "binary_score"
+_SAID: Final = (_BINARY, "score", "grade", "relevance", "relevant", "is_relevant", "label")
 _SEARCHES: Final = ("web_search", "run_web_search", "search", "perform_web_search", "needs_web_search")
 _ACTION: Final = ("action", "retrieval_action", "verdict", "state")
 _WORDS: Final = {
@@ -37,7 +38,7 @@ _WORDS: Final = {
     "no": -1.0, "false": -1.0, "irrelevant": -1.0, "unrelated": -1.0, "not_relevant": -1.0, "incorrect": -1.0,
     "fail": -1.0,
 }  # fmt: skip
-_WRITTEN: Final = re.compile(r"binary_score=['\"](?P<said>\w+)['\"]")  # a pydantic model in Python's writing
+_WRITTEN: Final = re.compile(rf"{_BINARY}=['\"](?P<said>\w+)['\"]")  # a pydantic model in Python's writing
 _PAGE: Final = re.compile(r"page_content=(?P<quote>['\"])(?P<text>.*?)(?P=quote)(?: metadata=|\)|,|$)", re.DOTALL)
 _MOST: Final = 1_000  # documents of a step
 _LONGEST: Final = 100  # characters of a step's name
@@ -50,14 +51,20 @@ def graded_by_step(name: str, given: Any, returned: Any) -> GradedDocuments | No
     given, returned: what went in and came out, also as JSON. Of a step that passes documents on, those that come out
     were found relevant, unless it returns a list of grades as well.
     """
-    name, given, returned = name[:_LONGEST], _state(given), _state(returned)
+    name = name[:_LONGEST]
+    is_grading = _GRADING.search(name) is not None
+    is_evaluator = _RELEVANCE.search(name) is not None and _OF_ANSWERS.search(name) is None
+    is_binary = isinstance(returned, str | Mapping) and _BINARY in returned
+    if not (is_grading or is_evaluator or is_binary):  # most steps: nothing of them is parsed
+        return None
+    given, returned = _state(given), _state(returned)
     if not isinstance(given, Mapping):
         return None
-    if _GRADING.search(name) and (documents := _documents(given)):
+    if is_grading and (documents := _documents(given)):
         grades = _listed_grades(returned, len(documents)) or _kept(documents, returned)
         if grades is not None:
             return GradedDocuments(source=name, found=documents, grades=tuple(grades), action=_action(returned, grades))
-    return _by_evaluator(name, given, returned)
+    return _by_evaluator(name, given, returned) if is_evaluator or is_binary else None
 
 
 def graded_by_event(attributes: Attributes) -> GradedDocuments | None:
@@ -77,13 +84,9 @@ def is_of_a_document(attributes: Attributes) -> bool:
 
 
 def _by_evaluator(name: str, given: Mapping[str, Any], returned: Any) -> GradedDocuments | None:
-    """Of a relevance evaluator, by its name or since it was asked for a binary score of a document."""
+    """Of an evaluator of relevance, or of a grader that was asked for a binary score: what it says of one document."""
     document = next((given[key] for key in _DOCUMENT if key in given), None)
-    is_binary = isinstance(returned, Mapping) and "binary_score" in returned
-    if document is None or not (is_binary or (_RELEVANCE.search(name) and not _OF_ANSWERS.search(name))):
-        return None
-    grade = _said(returned)
-    found = _readable([jsonish(document)])
+    found, grade = _readable([jsonish(document)]), _said(returned)
     if grade is None or len(found) != 1:
         return None
     return GradedDocuments(source=name, found=found, grades=(grade,))
@@ -96,7 +99,7 @@ def _state(value: Any) -> Any:
         if isinstance(found, dict) and isinstance(inner := jsonish(found.get(key)), dict | str):
             found = inner
     if isinstance(found, str) and (match := _WRITTEN.search(found)):
-        return {"binary_score": match["said"]}
+        return {_BINARY: match["said"]}
     return found
 
 

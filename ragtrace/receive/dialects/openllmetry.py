@@ -86,10 +86,10 @@ def read(span: ReceivedSpan) -> SpanReading:
         return SpanReading(step=step, question=query, **about)
     if _KIND not in given or (given[_KIND] == "tool" and span.parent_id):
         return NOTHING
-    asked, said = jsonish(given.get(_INPUT)), jsonish(given.get(_OUTPUT))
-    name = text(given, _NAME) or span.name
-    if span.parent_id and (found := graded_by_step(name, asked, said)) is not None:
-        return SpanReading(graded=(found,), **about)
+    name, asked, said = text(given, _NAME) or span.name, given.get(_INPUT), given.get(_OUTPUT)
+    if span.parent_id and (graded := graded_by_step(name, asked, said)) is not None:
+        return SpanReading(graded=(graded,), **about)
+    asked, said = jsonish(asked), jsonish(said)
     answer = said.get("outputs", said) if isinstance(said, dict) else said
     answer = text(answer, "answer", "response", "result", "output") if isinstance(answer, dict) else answer
     return SpanReading(question=question_in(asked), answer=answer if isinstance(answer, str) else None, **about)
