@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,7 +88,9 @@ def _read(folder: str, file: Path, precision: str) -> tuple[Any, Any]:
     reader = load_package("transformers.modeling_gguf_pytorch_utils", package="transformers")
     named = {"gguf_file": file.name, "local_files_only": True}
     tokenizer = library.AutoTokenizer.from_pretrained(folder, **named)
-    model = library.AutoModelForCausalLM.from_config(library.AutoConfig.from_pretrained(folder, **named))
+    config = library.AutoConfig.from_pretrained(folder, **named)
+    with _unfilled():
+        model = library.AutoModelForCausalLM.from_config(config)
     weights = reader.load_gguf_checkpoint(str(file), return_tensors=True, model_to_load=model)["tensors"]
     found = model.load_state_dict(weights, strict=False)
     shared = {_OUTPUT} if model.config.tie_word_embeddings else set()
@@ -94,4 +98,16 @@ def _read(folder: str, file: Path, precision: str) -> tuple[Any, Any]:
     if lacking or found.unexpected_keys:
         wrong = ", ".join([*lacking, *found.unexpected_keys][:3])
         raise ModelError(f"the file {str(file)!r} does not hold the weights of its architecture: {wrong}")
+    model.tie_weights()
     return model.to(getattr(torch, precision)), tokenizer
+
+
+def _unfilled() -> AbstractContextManager[None]:
+    """While it lasts, models are made without random weights, which those of the file would replace. Nor are weights
+    tied then."""
+    places = ("transformers.initialization", "transformers.modeling_utils")  # since 5, and before
+    for name in places:
+        if find_spec(name) is not None and hasattr(module := import_module(name), "no_init_weights"):
+            found: AbstractContextManager[None] = module.no_init_weights()
+            return found
+    return nullcontext()
