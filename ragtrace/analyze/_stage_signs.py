@@ -6,7 +6,7 @@ The rules of `ragtrace.analyze._stage_states` read nothing else of the texts. On
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
@@ -31,6 +31,7 @@ __all__ = ["Signs", "evidence_odds", "signs_of", "with_facets"]
 MOST: Final = 20  # figures and dates of one claim that are looked up
 SUREST: Final = 5.0  # log odds beyond which no model of relevance or entailment is believed
 _LEAST: Final = 1 / (1 + math.exp(SUREST))  # the probability of these log odds against it
+RIVAL: Final = 0.5  # share of the match of the best chunk of the prompt, from which another may be the better evidence
 FEWEST: Final = 4  # pairs of words of a claim, from which it can be a copy of what the prompt says
 
 
@@ -44,7 +45,8 @@ class Signs:
       retriever ranked first.
     - left_standing: how far the retriever's score of `left_chunk` stands out of the rest (`standings`); it judges what
       came after the retriever.
-    - pool_facets, packed_facets, left_facets: the same for the facets that one chunk meets together.
+    - pool_facets, packed_facets, left_facets: the same for the facets that one chunk meets together; left_facets counts
+      only `rivals`, the candidates outside that match half as well as the best chunk of the prompt (None: not known).
     - declined: the answer abstains, wholly; hedged: it says somewhere that the evidence is silent; readable: it is
       prose in English, as are the chunks of the prompt.
     - supported: the weight of its claims that the prompt supports over that of all; weakest: the least support of a
@@ -109,6 +111,7 @@ class Signs:
     cited: float | None = None
     miscited: float | None = None
     wrong_citation: str | None = None
+    rivals: frozenset[str] | None = None
 
     def before_answer(self) -> Signs:
         """The signs that do not depend on what the answer says."""
@@ -146,11 +149,11 @@ def signs_of(
     rarity = Rarity(pool or packed, background)
     answer = (record.generation.answer if record.generation else None) or ""
     claims = [claim for claim in judged.claims if claim.factual] if judged else []
+    prompt = prompt or coverage.PromptEvidence(record.query.original, chunks, candidates)
+    asked = _question_signs(record, pool, packed, rarity, prompt)
     return Signs(
-        **_question_signs(
-            record, pool, packed, rarity, prompt or coverage.PromptEvidence(record.query.original, chunks, candidates)
-        ),
-        **_facet_signs(candidates, chunks, facets, matrix),
+        **asked,
+        **_facet_signs(candidates, chunks, facets, matrix, asked.get("rivals")),
         declined=coverage.is_abstention(answer),
         hedged=coverage.abstains_somewhere(answer),
         readable=is_prose(answer) and not any(_is_foreign(chunk.text or "") for chunk in chunks),
@@ -166,7 +169,7 @@ def with_facets(signs: Signs, record: RequestRecord, facets: Sequence[Facet], ma
     """The signs of a record as they are by other facets. matrix: as in `signs_of`."""
     chunks = record.packing.chunks if record.packing else ()
     found: dict[str, Any] = dict.fromkeys(("pool_facets", "packed_facets", "left_facets"))
-    return replace(signs, **found | _facet_signs(record.candidates, chunks, facets, matrix))
+    return replace(signs, **found | _facet_signs(record.candidates, chunks, facets, matrix, signs.rivals))
 
 
 def _is_foreign(text: str) -> bool:
@@ -187,9 +190,11 @@ def _question_signs(
         return {}
     held = {chunk.chunk_id for chunk in chunks if not chunk.truncated}
     of_pool = question_match(query, pool, rarity)
+    match = of_pool.mean(axis=0)
     outside = [place for place, item in enumerate(candidates) if item.chunk_id not in held]
-    left = _not_stood_in(sorted(outside, key=lambda at: -of_pool[:, at].mean()), candidates, prompt)
+    left = _not_stood_in(sorted(outside, key=lambda at: -match[at]), candidates, prompt)
     best_left = left[0] if left else None
+    of_packed = _best(question_match(query, packed, rarity)) if any(c.text for c in chunks) else None
     first = [place for place, item in enumerate(candidates) if item.rank == candidates[0].rank]
     found = (
         {}
@@ -204,8 +209,9 @@ def _question_signs(
         "asked": len(set(asked)),
         "pool_match": _best(of_pool) if any(item.text for item in candidates) else None,
         "first_match": _best(of_pool[:, first]) if any(candidates[at].text for at in first) else None,
-        "packed_match": _best(question_match(query, packed, rarity)) if any(c.text for c in chunks) else None,
+        "packed_match": of_packed,
         "left_match": _best(of_pool[:, left]) if any(candidates[at].text for at in left) else None,
+        "rivals": frozenset(candidates[at].chunk_id for at in outside if match[at] >= RIVAL * (of_packed or 0.0)),
     }
 
 
@@ -229,6 +235,7 @@ def _facet_signs(
     chunks: Sequence[PackedChunk],
     facets: Sequence[Facet],
     matrix: NDArray[np.float64],
+    rivals: Set[str] | None,
 ) -> dict[str, Any]:
     if not facets or not candidates:
         return {}
@@ -236,10 +243,11 @@ def _facet_signs(
     joint = weights @ np.nan_to_num(matrix, nan=0.0) / weights.sum()
     held = {chunk.chunk_id for chunk in chunks if not chunk.truncated}
     inside = np.array([item.chunk_id in held for item in candidates], dtype=bool)
+    rival = np.array([rivals is None or item.chunk_id in rivals for item in candidates], dtype=bool)
     return {
         "pool_facets": float(joint.max()),
         "packed_facets": float(joint[inside].max(initial=0.0)),
-        "left_facets": float(joint[~inside].max(initial=0.0)) if (~inside).any() else None,
+        "left_facets": float(joint[~inside & rival].max(initial=0.0)) if (~inside).any() else None,
     }
 
 

@@ -72,6 +72,7 @@ RIGHT: Final = 0.5  # sureness below which no citation is held to be wrong
 CLAIMS: Final = 2  # supported claims of an answer, from which the lack of any citation is no matter of style
 UNEVEN: Final = 0.7  # log odds of generation, from which it is in doubt whatever is usual
 LEAD: Final = 0.1  # share of the question's words, or of its facets, that a chunk must have more to have the better
+SPEAKS: Final = 0.3  # share of the question's words below which a chunk that leads by words alone proves nothing
 _SHOWN: Final = 0.01  # lead that a reason names
 WORDS: Final = 3  # content words of a question, from which shares of them tell that much
 
@@ -133,8 +134,7 @@ class Case:
 
 def judge_stages(case: Case) -> tuple[StageFinding, ...]:
     """The finding of each stage that applies, in the order of the path."""
-    retrieval, ranking = _with_probe(_retrieval(case), case.probe), _ranking(case)
-    found = (retrieval, ranking, _generation(case, is_evident=_is_evident(case, retrieval, ranking)))
+    found = (_with_probe(_retrieval(case), case.probe), _ranking(case), _generation(case))
     return tuple(_with_doubt(each, case) for each in ((*found, _citation(case)) if case.cites else found))
 
 
@@ -276,7 +276,7 @@ def _ranking_margin(case: Case) -> float:
         return -math.inf
     if not _is_better(signs):
         return -math.inf
-    is_telling = RANKING.heard(signs) is not None or signs.asked >= WORDS
+    is_telling = RANKING.heard(signs) is not None or (signs.asked >= WORDS and _speaks(signs))
     return case.level(RANKING).margin if is_telling else -math.inf
 
 
@@ -289,12 +289,11 @@ def proofs(case: Case) -> dict[str, float]:
     if case.reference == "oracle":
         return {}
     bare = replaced(case, raised=dict.fromkeys(RULES))  # nothing is proven: what is left are the other conditions
-    retrieval, ranking = _retrieval(bare), _ranking(bare)
     found: dict[str, float] = {}
     if _retrieval(replaced(case, raised={})).state == "broken":
         found["rewrite"] = 0.0
     found["ranking"] = _ranking_margin(case)
-    if _is_generation_judged(case) and _is_evident(case, retrieval, ranking) and not case.signs.hedged:
+    if _is_generation_judged(case) and _is_evident(bare) and not case.signs.hedged:
         found["generation"] = case.level(GENERATION).margin
     if case.cites and case.signs.cited is not None and case.signs.readable:
         if _is_uncited(case):
@@ -317,16 +316,20 @@ def _odds_of(share: float) -> float:
     return math.log(inside / (1 - inside))
 
 
-def _is_evident(case: Case, retrieval: StageFinding, ranking: StageFinding) -> bool:
-    """Whether the evidence is in the prompt, as far as question and chunks tell: a break of generation needs that."""
+def _is_evident(case: Case) -> bool:
+    """Whether the evidence is in the prompt, as far as question and chunks tell: a break of generation needs that.
+
+    What is usual for the service counts for nothing here, so that what is broken stays so as traffic comes.
+    """
     if case.reference == "oracle":
-        return retrieval.state == ranking.state == "sound"
-    if retrieval.state in ("broken", "suspected") or ranking.state in ("broken", "suspected"):
+        return _retrieval(case).state == _ranking(case).state == "sound"
+    alone, doubted = replaced(case, usual={}), ("broken", "suspected")
+    if _with_probe(_retrieval(alone), case.probe).state in doubted or _ranking(alone).state in doubted:
         return False
-    return _is_matched(case.signs) or case.level(RETRIEVAL).is_sound
+    return _is_matched(case.signs) or alone.level(RETRIEVAL).is_sound
 
 
-def _generation(case: Case, *, is_evident: bool) -> StageFinding:
+def _generation(case: Case) -> StageFinding:
     signs = case.signs
     if not case.answered or not case.packed:
         return _finding("generation", "not_known", "not_recorded")
@@ -345,7 +348,7 @@ def _generation(case: Case, *, is_evident: bool) -> StageFinding:
         return _finding("generation", "not_known", "undecided")
     level, lines = case.level(GENERATION), _claim_lines(case.claims)
     is_invented = case.is_proven("generation", level.margin) and not signs.hedged
-    if is_evident and (is_invented or (case.reference == "oracle" and _is_proven(signs))):
+    if (is_invented or (case.reference == "oracle" and _is_proven(signs))) and _is_evident(case):
         return _finding("generation", "broken", None, *lines)
     if _is_altered(signs) or level.is_suspected:
         return _finding("generation", "suspected", "contradicted" if signs.contradicted else "unsupported", *lines)
@@ -426,8 +429,17 @@ def _is_matched(signs: Signs) -> bool:
 
 def _leads(signs: Signs) -> bool:
     """Whether some chunk outside of the prompt speaks better of the question, or meets more facets, than any in it."""
-    by_facets = (signs.left_facets or 0.0) - (1.0 if signs.packed_facets is None else signs.packed_facets)
-    return (signs.left_match or 0.0) - (signs.packed_match or 0.0) >= LEAD or by_facets >= LEAD
+    return (signs.left_match or 0.0) - (signs.packed_match or 0.0) >= LEAD or _facets_lead(signs) >= LEAD
+
+
+def _facets_lead(signs: Signs) -> float:
+    """By how much of the facets a chunk outside of the prompt is ahead; below 0 without facets."""
+    return (signs.left_facets or 0.0) - (1.0 if signs.packed_facets is None else signs.packed_facets)
+
+
+def _speaks(signs: Signs) -> bool:
+    """Whether what is outside of the prompt speaks of the question itself, by its words or by facets that it meets."""
+    return (signs.left_match or 0.0) >= SPEAKS or _facets_lead(signs) >= LEAD
 
 
 def _is_behind(signs: Signs) -> bool:

@@ -13,6 +13,7 @@ from ragtrace.coverage import united
 from ragtrace.coverage.miscitation import SURE
 from ragtrace.types import (
     Candidate,
+    Facet,
     GenerateRun,
     Generation,
     PackedChunk,
@@ -37,9 +38,10 @@ def signs(
     answer: str = "It was built by Wilma Harke [1].",
     template: str | None = None,
     ranks: Sequence[int] = (1, 2),
+    meets: Sequence[int] = (),
 ) -> Signs:
     """Those of a request whose prompt holds the piers at these places of the ranking, counted from 1. ranks: what the
-    retrievers gave the first two piers."""
+    retrievers gave the first two piers; meets: the piers that meet a facet, none for a question without facets."""
     candidates = tuple(
         Candidate(chunk_id=f"p{place}", rank=rank, score=score, text=text)
         for place, (rank, text, score) in enumerate(
@@ -61,7 +63,9 @@ def signs(
             ),
         )
     )
-    return signs_of(record, (), np.zeros((0, len(candidates))), judged_answer(record))
+    facets = [Facet(kind="entity", value="Oxmoor")] if meets else []
+    matrix = np.array([[float(place in meets) for place in range(1, len(PIERS) + 1)]] * len(facets))
+    return signs_of(record, facets, matrix.reshape(len(facets), len(candidates)), judged_answer(record))
 
 
 def test_the_retriever_says_how_good_a_chunk_was_that_is_not_in_the_prompt() -> None:
@@ -71,6 +75,14 @@ def test_the_retriever_says_how_good_a_chunk_was_that_is_not_in_the_prompt() -> 
     kept = signs([1, 3])
     assert kept.left_chunk == "p2"
     assert 0.0 < (kept.left_standing or 0.0) < 1.0
+
+
+def test_facets_that_a_chunk_on_another_matter_meets_give_it_no_lead() -> None:
+    """It is as good as evidence where it holds about half of the question's words that the prompt's best chunk does."""
+    assert signs([2, 3], meets=[1]).left_facets == 1.0
+    assert signs([1, 3], meets=[2]).left_facets == 1.0
+    assert signs([1, 3], meets=[9]).left_facets == 0.0
+    assert signs([1, 3], meets=[1]).packed_facets == 1.0
 
 
 def test_what_retrievers_rank_first_is_matched_apart() -> None:

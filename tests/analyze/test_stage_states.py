@@ -97,6 +97,14 @@ def test_a_made_up_answer_beside_perfect_evidence_breaks_generation_alone() -> N
     assert found["generation"].state == "broken"
 
 
+def test_what_is_broken_stays_broken_as_traffic_comes() -> None:
+    """Question and chunks that match less than is usual cast doubt on retrieval, and acquit no answer."""
+    signs = INVENTED | {"pool_match": 0.7, "first_match": 0.7, "packed_match": 0.7}
+    before, after = judged(signs), judged(signs, usual={"RETRIEVAL": [-2.5] * USUAL})
+    assert (before["retrieval"].state, after["retrieval"].state) == ("not_known", "suspected")
+    assert (before["generation"].state, after["generation"].state) == ("broken", "broken")
+
+
 def test_a_figure_that_a_claim_computes_and_no_operation_gives_leaves_generation_not_known() -> None:
     """It is no sign of an invention, and nothing proves it."""
     assert judged()["generation"].state == "sound"
@@ -179,6 +187,16 @@ def test_a_lead_proves_a_loss_however_little_the_chunk_holds_of_the_question() -
              "supported": None, "answered": None, "claims": 0}  # fmt: skip
     assert judged(signs)["ranking"].state == "broken"
     assert judged(signs | {"asked": 2})["ranking"].state != "broken"
+
+
+def test_a_lead_of_words_proves_nothing_where_the_chunk_itself_hardly_speaks_of_the_question() -> None:
+    """Of what is in no document some chunk has a word more than the others; facets that it meets are another matter."""
+    signs: dict[str, Any] = {"packed_match": 0.05, "left_match": 0.28, "left_standing": 1.0, "packed_facets": None,
+                             "left_facets": None}  # fmt: skip
+    declined = signs | {"declined": True, "supported": None, "answered": None, "claims": 0}
+    assert judged(declined)["ranking"].state == "suspected"
+    assert judged(declined | {"left_match": 0.32})["ranking"].state == "broken"
+    assert judged(declined | {"packed_facets": 0.0, "left_facets": 1.0})["ranking"].state == "broken"
 
 
 def test_a_refusal_beside_a_chunk_as_good_as_those_of_the_prompt_makes_ranking_suspected() -> None:
