@@ -1,8 +1,9 @@
 """From a page to its postmortem with the cause that a probe of the index found, over real servers.
 
-A FAISS index of a sailing club's handbook is rolled out with too few probes. Requests are judged with gold evidence and
-a probe; `ragtrace export`, Prometheus with the shipped rules and Alertmanager page the owner of retrieval, whose
-commands are then run as they stand on the page.
+Four services ask FAISS indexes of a sailing club's handbook. One is rolled out with too few probes, one with a filter,
+one without the needed chunks, one with an embedding that ranks them too low. Requests are judged with gold
+evidence and a probe; `ragtrace export`, Prometheus with the shipped rules and Alertmanager page the owner of retrieval,
+whose commands are then run as they stand on the pages.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ragtrace.analyze.probe_schedule import IndexProber, ProbeBudget
 from ragtrace.engines.faiss_index import FaissProbe
 from ragtrace.store import Store
 from ragtrace.types import Gold
-from tests.analyze.test_probe_schedule import DEPTH, WRONG, flat, ivf, request_of
+from tests.analyze.test_probe_schedule import CAUSES, DEPTH, WRONG, flat, lost_by, request_of
 from tests.club import CHUNKS, QUESTIONS, vector
 from tests.live.alerting.replaying import Course, Recorded, Recording, Replay
 from tests.live.alerting.servers import Alertmanager, Notification, Webhook
@@ -32,38 +33,42 @@ from tests.live.test_alerting import DEADLINE_SECONDS, EVERYBODY, LOOKBACK, _exp
 pytestmark = pytest.mark.alone
 
 SEGMENT = "default"
+SHOWN = {
+    "missed_by_search": "Measure the recall of the approximate search against an exact one",
+    "filtered": "Test each filter with questions whose evidence must pass it",
+    "below_depth": "Measure candidate recall by depth on the gold set",
+    "not_indexed": "Check after each ingestion that the evidence of the gold set is in the index",
+}
+"""By cause what the postmortem says would have shown it."""
 
 
-def recording(probe: FaissProbe, questions: Sequence[str], version: str) -> Recording:
-    """Requests to an application over the probe's index, analyzed with gold evidence and the probe."""
-    prober = IndexProber(probe, ProbeBudget(a_minute=10_000))
+def recording(asked: Sequence[tuple[str, FaissProbe, int]], version: str) -> Recording:
+    """Requests to applications over the probes' indexes, analyzed with gold evidence and the probe."""
     found = []
-    for question in questions:
-        candidates = probe.probe(question, DEPTH, False)
+    for question, probe, depth in asked:
+        candidates = probe.probe(question, depth, False)
         is_found = QUESTIONS[question] in {one.chunk_id for one in candidates}
         answer = CHUNKS[QUESTIONS[question]] if is_found else WRONG
-        record = request_of(question, candidates, answer, versions={"index": version}, segment=SEGMENT)
+        record = request_of(question, candidates, answer, depth=depth, versions={"index": version}, segment=SEGMENT)
         analysis, case = examine(record, Gold(service="club", question=question, chunk_ids=(QUESTIONS[question],)))
+        prober = IndexProber(probe, ProbeBudget(a_minute=10_000))
         found.append(Recorded(record, prober.with_probe(record, analysis, case, ServiceView())))
     return {SEGMENT: found}
 
 
-def courses() -> Course:
-    """Well by an exact index; then every question whose evidence the approximate search misses."""
-    good, bad = (FaissProbe(index, vector, ids=list(CHUNKS), texts=CHUNKS) for index in (flat(), ivf()))
+def courses() -> dict[str, Course]:
+    """By cause: well by an exact index; then every question whose evidence is lost so."""
+    exact = FaissProbe(flat(), vector, ids=list(CHUNKS), texts=CHUNKS)
     well = [
-        question
+        (question, exact, DEPTH)
         for question, evidence in QUESTIONS.items()
-        if evidence in {one.chunk_id for one in good.probe(question, DEPTH, False)}
+        if evidence in {one.chunk_id for one in exact.probe(question, DEPTH, False)}
     ]
-    missed = [
-        question
-        for question, evidence in QUESTIONS.items()
-        if evidence not in {one.chunk_id for one in bad.probe(question, DEPTH, False)}
-    ]
+    lost = {cause: lost_by(cause) for cause in CAUSES}
     assert well
-    assert missed
-    return Course(recording(good, well, "flat-1"), recording(bad, missed, "ivf-2"))
+    assert all(lost.values())
+    healthy = recording(well, "v0")
+    return {cause: Course(healthy, recording(asked, "v1")) for cause, asked in lost.items()}
 
 
 def ragtrace(command: str, store: str) -> str:
@@ -81,8 +86,8 @@ def ragtrace(command: str, store: str) -> str:
     return " ".join(done.stdout.split())
 
 
-def test_a_page_leads_to_the_cause_and_its_fix(tmp_path: Path) -> None:
-    """The page is of retrieval and names the index's release; triage and postmortem the cause and what to do."""
+def test_a_page_leads_to_each_cause_and_its_fix(tmp_path: Path) -> None:
+    """Each page is of retrieval and names the index's release; triage and postmortem the cause and what to do."""
     pytest.importorskip("faiss", reason="FAISS is not installed (pip install 'ragtrace[models]')")
     for package in ("prometheus", "prometheus-alertmanager"):
         program(package, package)
@@ -95,7 +100,7 @@ def test_a_page_leads_to_the_cause_and_its_fix(tmp_path: Path) -> None:
         rules = _rendered(tmp_path, {owner: webhook.receivers() for owner, webhook in webhooks.items()})
         alertmanager = Alertmanager(tmp_path / "alertmanager", rules / "alertmanager.yml")
         store = stack.enter_context(Store.open(url))
-        replay = Replay(store, {"club": courses()})
+        replay = Replay(store, courses())
         port = stack.enter_context(_exporter(url, tmp_path / "exporter.log"))
         prometheus = Prometheus(
             tmp_path / "prometheus", [port], _settings(rules, alertmanager), [f"--query.lookback-delta={LOOKBACK}"]
@@ -103,21 +108,31 @@ def test_a_page_leads_to_the_cause_and_its_fix(tmp_path: Path) -> None:
         for server in (alertmanager, prometheus):
             stack.callback(server.stop)
             server.start()
-        known = "ragtrace:sli_requests:increase30m{stage='retrieval'} >= 20"
+        known = f"count(ragtrace:sli_requests:increase30m{{stage='retrieval'}} >= 20) == {len(CAUSES)}"
         assert replay.go_on(lambda: bool(prometheus.query(known)), DEADLINE_SECONDS), "too few requests were counted"
         replay.break_()
-        paged = replay.go_on(lambda: any(each.severity == "page" for each in notifications), DEADLINE_SECONDS)
-        assert paged, "nobody was paged"
-    (page, *_) = [each for each in notifications if each.severity == "page"]
-    assert (page.owner, page.group) == ("retrieval-indexing", ("club", "retrieval"))
-    said = page.body["alerts"][0]["annotations"]
-    assert said["release"].startswith("index=ivf-2")
-    triage = ragtrace(said["triage"], url)
-    assert "retrieval is the first broken stage" in triage
-    assert "cause missed by the approximate search" in triage
-    assert "raise nprobe (IVF) or efSearch (HNSW)" in triage
-    written = ragtrace("ragtrace postmortem --service club --since '3h ago'", url)
-    assert "First failed stage: **retrieval**" in written
-    assert "**missed by the approximate search" in written
-    assert "Suspected release: **index=ivf-2**" in written
-    assert "Measure the recall of the approximate search against an exact one" in written
+        replay.go_on(lambda: set(_pages(notifications)) >= set(CAUSES), DEADLINE_SECONDS)
+    pages = _pages(notifications)
+    assert set(pages) == set(CAUSES), "not every service was paged about"
+    for cause, (words, fix) in CAUSES.items():
+        assert (pages[cause].owner, pages[cause].group) == ("retrieval-indexing", (cause, "retrieval"))
+        said = pages[cause].body["alerts"][0]["annotations"]
+        assert said["release"].startswith("index=v1")
+        triage = ragtrace(said["triage"], url)
+        assert "retrieval is the first broken stage" in triage
+        assert f"cause {words}" in triage
+        assert fix in triage
+        written = ragtrace(f"ragtrace postmortem --service {cause} --since '3h ago'", url)
+        assert "First failed stage: **retrieval**" in written
+        assert f"**{words}" in written
+        assert "Suspected release: **index=v1**" in written
+        assert SHOWN[cause] in written
+
+
+def _pages(notifications: Sequence[Notification]) -> dict[str, Notification]:
+    """The first page about each service."""
+    found: dict[str, Notification] = {}
+    for each in notifications:
+        if each.severity == "page":
+            found.setdefault(each.group[0], each)
+    return found
