@@ -260,15 +260,20 @@ _JUDGES: Final[dict[str, LabelJudge]] = {}
 def _judged(record: RequestRecord, domain: Domain, plan: Plan) -> tuple[JudgedAnswer | None, JudgedRelevance | None]:
     """What the judge says of a record; nothing without one."""
     key = record.request_id
-    if plan.judge is not None or plan.relevance is not None:
-        claims = _answered(judge_batch({key: record}, _model(plan.judge)).get(key)) if plan.judge else None
-        model = _relevance(plan.relevance) if plan.relevance else None
-        return claims, judge_relevance({key: record}, model, None).get(key)
+    if plan.judge is not None:
+        return _answered(judge_batch({key: record}, _model(plan.judge)).get(key)), _graded(record, plan)
     if plan.noise is None:
-        return None, None
+        return None, _graded(record, plan)
     judge = _JUDGES.get(domain.name) or _JUDGES.setdefault(domain.name, LabelJudge(domain, plan.noise, plan.seed))
     answer = _answered(judge_batch({key: record}, judge).get(key))
     return answer, judge_relevance({key: record}, judge, judge).get(key)
+
+
+def _graded(record: RequestRecord, plan: Plan) -> JudgedRelevance | None:
+    """What the judge of relevance says of a record's candidates, if one is asked."""
+    if plan.relevance is None:
+        return None
+    return judge_relevance({record.request_id: record}, _relevance(plan.relevance), None).get(record.request_id)
 
 
 def _answered(judged: JudgedAnswer | Exception | None) -> JudgedAnswer | None:
@@ -328,7 +333,8 @@ def _usual(domain: Domain, paths: Sequence[Natural], view: ServiceView, seed: in
                 if broken is not None:
                     path = broken
                     break
-        _, case = examine(record_of(path, domain), service=view)
+        record = record_of(path, domain)
+        _, case = examine(record, service=view, relevances=_graded(record, _BEGUN["plan"]))
         for name, odd in log_odds_of(case.signs).items():
             odds.setdefault(name, []).append(odd)
     return {name: tuple(values * -(-USUAL // len(values))) for name, values in odds.items()}

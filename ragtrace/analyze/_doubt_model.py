@@ -23,6 +23,7 @@ from ragtrace.analyze._stage_signs import Signs
 __all__ = [
     "ACQUITTAL",
     "GENERATION",
+    "GRADED",
     "MISSED",
     "RANKING",
     "RETRIEVAL",
@@ -147,6 +148,7 @@ _DERIVED: Final[Mapping[str, Callable[[Signs], float]]] = {
     "facets_lead": lambda signs: _or(signs.left_facets, 0.9) - _or(signs.packed_facets, 0.9),
     "odd": lambda signs: math.log1p(signs.odd or 0),
     "absent": lambda signs: math.log1p(signs.absent or 0),
+    "graded_lead": lambda signs: signs.graded_lead or 0.0,
 }
 
 
@@ -165,6 +167,8 @@ def usable(signs: Signs) -> tuple[str, ...]:
             found.append("MISSED")
     if signs.left_match is not None and signs.packed_match is not None:
         found.append("RANKING")
+        if signs.graded_lead is not None:
+            found.append("GRADED")
     if signs.supported is not None and not signs.declined and signs.readable:
         found.append("GENERATION")
     return tuple(found)
@@ -275,6 +279,30 @@ RANKING: Final = Doubt(
     heard=_heard_of_ranking,
     sure=5.0,
 )
+# GRADED: RANKING with the grades of the built-in judge of relevance, where it was asked.
+# GRADED: 5914 requests, 2710 broken; left out:
+#   sound: 93.6% of sound requests (88.2% in hr), 6.9% of broken ones
+#   suspected: 6.4% of sound requests (11.8% in hr), 93.1% of broken ones
+#   known, sound: 94.3% of sound requests (88.2% in hr), 7.4% of broken ones
+#   known, suspected: 5.7% of sound requests (11.8% in hr), 92.6% of broken ones
+# The line of proof is that of RANKING: left out, 0.3 % of the sound requests and 55 % of the broken ones.
+GRADED: Final = Doubt(
+    name="GRADED",
+    base=1.22,
+    weights={
+        "lead": 6.44,
+        "facets_lead": 1.95,
+        "packed_match": 3.11,
+        "left_count": -0.71,
+        "left_standing": 2.56,
+        "declined": 1.28,
+        "answered": -0.13,
+        "graded_lead": 1.69,
+    },
+    lines=Lines(sound=0.12, suspected=0.12, broken=3.0),
+    unusual=1.0,
+    known=Lines(sound=2.39, suspected=2.39),
+)
 # GENERATION: 2690 requests, 1725 broken; left out:
 #   sound: 82.4% of sound requests (73.3% in code), 25.1% of broken ones
 #   suspected: 6.2% of sound requests (18.8% in odd), 59.6% of broken ones
@@ -301,4 +329,4 @@ GENERATION: Final = Doubt(
     sure=4.0,
 )
 
-_BY_NAME: Final = {doubt.name: doubt for doubt in (RETRIEVAL, ACQUITTAL, RANKING, GENERATION)}
+_BY_NAME: Final = {doubt.name: doubt for doubt in (RETRIEVAL, ACQUITTAL, RANKING, GRADED, GENERATION)}

@@ -41,8 +41,9 @@ class Signs:
 
     - asked: content words of the question. pool_match, packed_match, left_match: of its words, what the best candidate,
       the best chunk of the prompt and the best candidate outside of it (`left_chunk`, of `left_count`) hold in one
-      place; first_match: what the candidates hold that a
-      retriever ranked first.
+      place; first_match: what the candidates hold that a retriever ranked first.
+    - graded_lead: the log odds by which the built-in judge of relevance grades the best candidate outside of the prompt
+      (`left_graded`) above the best chunk of the prompt.
     - left_standing: how far the retriever's score of `left_chunk` stands out of the rest (`standings`); it judges what
       came after the retriever.
     - pool_facets, packed_facets, left_facets: the same for the facets that one chunk meets together; left_facets counts
@@ -112,6 +113,8 @@ class Signs:
     miscited: float | None = None
     wrong_citation: str | None = None
     rivals: frozenset[str] | None = None
+    graded_lead: float | None = None
+    left_graded: str | None = None
 
     def before_answer(self) -> Signs:
         """The signs that do not depend on what the answer says."""
@@ -137,11 +140,12 @@ def signs_of(
     relevance: float | None = None,
     prompt: coverage.PromptEvidence | None = None,
     relevances: JudgedRelevance | None = None,
+    grades: JudgedRelevance | None = None,
 ) -> Signs:
     """The signs of a record. matrix: `facet_matrix` of the facets and the record's candidates; judged: the claims of
     its answer, None where they cannot be judged; background: what the service usually returns; relevance: of its
     answer to its question; prompt: what stands in it, read here where it is not given; relevances: what calibrated
-    models say of chunks and answer."""
+    models say of chunks and answer; grades: what the built-in judge says of chunks."""
     candidates = record.candidates
     chunks = record.packing.chunks if record.packing else ()
     pool = [Evidence.read(item.chunk_id, item.text or "") for item in candidates]
@@ -159,6 +163,7 @@ def signs_of(
         readable=is_prose(answer) and not any(_is_foreign(chunk.text or "") for chunk in chunks),
         claims=len(claims),
         relevance=relevance,
+        **(_graded_signs(record, prompt, grades) if grades else {}),
         **(_model_signs(record, claims, relevances) if relevances else {}),
         **(_citation_signs(record, judged, packed, rarity) if judged and claims else {}),
         **(_answer_signs(record.query.original, claims, packed, rarity) if claims else {}),
@@ -228,6 +233,17 @@ def _not_stood_in(
 def _best(match: NDArray[np.float64]) -> float:
     """Of each part of the question the best chunk; of these the mean."""
     return float(match.max(axis=1, initial=0.0).mean()) if match.size else 0.0
+
+
+def _graded_signs(record: RequestRecord, prompt: coverage.PromptEvidence, said: JudgedRelevance) -> dict[str, Any]:
+    held = {chunk.chunk_id for chunk in record.packing.chunks if not chunk.truncated} if record.packing else set()
+    left = [item for item in record.candidates if item.chunk_id in said.candidates and item.chunk_id not in held]
+    left = sorted(left, key=lambda item: -said.candidates[item.chunk_id])
+    best = next((item.chunk_id for item in left if prompt.leaves_out(item)), None)
+    if best is None or not said.packed:
+        return {}
+    lead = log_odds(said.candidates[best], _LEAST) - log_odds(max(said.packed.values()), _LEAST)
+    return {"graded_lead": lead, "left_graded": best}
 
 
 def _facet_signs(

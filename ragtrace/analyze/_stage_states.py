@@ -15,7 +15,18 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace as replaced
 from typing import Final, TypeAlias
 
-from ragtrace.analyze._doubt_model import ACQUITTAL, GENERATION, MISSED, RANKING, RETRIEVAL, Doubt, Level, Usual, usable
+from ragtrace.analyze._doubt_model import (
+    ACQUITTAL,
+    GENERATION,
+    GRADED,
+    MISSED,
+    RANKING,
+    RETRIEVAL,
+    Doubt,
+    Level,
+    Usual,
+    usable,
+)
 from ragtrace.analyze._stage_signs import Signs
 from ragtrace.coverage import SUPPORTED
 from ragtrace.coverage.miscitation import SURE
@@ -167,7 +178,7 @@ def _is_ranking_doubted(case: Case) -> bool:
     signs = case.before_answer
     if not (case.packed and case.left_out) or signs.left_match is None or signs.packed_match is None:
         return False
-    return RANKING.level(signs, {}).is_suspected
+    return _ranking_doubt(signs).level(signs, {}).is_suspected
 
 
 def _is_generation_doubted(case: Case, found: StageFinding) -> bool:
@@ -244,9 +255,9 @@ def _ranking(case: Case) -> StageFinding:
         return _finding("ranking", "sound")
     if signs.left_match is None or signs.packed_match is None:
         return _finding("ranking", "not_known", "undecided" if _has_texts(case) else "not_recorded")
-    level = case.level(RANKING)
+    level = case.level(_ranking_doubt(signs))
     lines = _ranking_lines(case)
-    is_better = _is_better(signs)
+    is_better = _is_better(signs) or (signs.graded_lead is not None and _leads(signs))
     if case.is_proven("ranking", _ranking_margin(case)):
         return _finding("ranking", "broken", None, *lines)
     if level.is_suspected and (is_better or signs.declined):
@@ -258,9 +269,15 @@ def _ranking(case: Case) -> StageFinding:
     return _finding("ranking", "not_known", "refused" if signs.declined else "undecided")
 
 
+def _ranking_doubt(signs: Signs) -> Doubt:
+    """What ranking is judged by: with the grades of the built-in judge of relevance where it was asked."""
+    return RANKING if signs.graded_lead is None else GRADED
+
+
 def _is_better(signs: Signs) -> bool:
     """Whether something outside of the prompt is better evidence than what it holds: by a model, else by words."""
-    by_model = RANKING.heard(signs)
+    heard = RANKING.heard(signs)
+    by_model = signs.graded_lead if heard is None else heard
     return _leads(signs) if by_model is None else by_model > 0.0
 
 
@@ -277,7 +294,7 @@ def _ranking_margin(case: Case) -> float:
     if not _is_better(signs):
         return -math.inf
     is_telling = RANKING.heard(signs) is not None or (signs.asked >= WORDS and _speaks(signs))
-    return case.level(RANKING).margin if is_telling else -math.inf
+    return case.level(_ranking_doubt(signs)).margin if is_telling else -math.inf
 
 
 def proofs(case: Case) -> dict[str, float]:
@@ -497,6 +514,11 @@ def _ranking_lines(case: Case) -> list[str]:
     if by_model := RANKING.heard(signs):
         place, there = ("outside of", f": {signs.left_judged}") if by_model > 0 else ("in", "")
         lines.append(f"a model of relevance finds the evidence {place} the prompt{there} (odds {_odds(by_model)})")
+    if signs.graded_lead is not None and signs.graded_lead > 0.0:
+        lines.append(
+            f"the built-in judge grades {signs.left_graded}, which is not whole in the prompt, above every chunk of it "
+            f"(by {signs.graded_lead:.1f} in log odds)"
+        )
     lines += [_loss_line(loss) for loss in case.lost if loss.where != "retrieval"]
     return lines or [f"{outside} speaks of the question as much as any chunk of the prompt"]
 

@@ -66,6 +66,7 @@ __all__ = [
 
 _log = logging.getLogger("ragtrace.analyze")
 THERE: Final = 0.25  # evidence presence from which a name that no candidate holds is taken to be written otherwise
+BUILTIN: Final = "builtin"  # the judge of relevance whose grades ranking is judged by as they are
 HOST: Final = "host"  # what graded where the application itself did
 MET: Final = 0.9  # match from which a facet is met
 _UNJUDGED: Final = ("not_recorded", "no_answer", "no_evidence_text", "language")
@@ -228,8 +229,9 @@ def examine(
     )
     reader = reader_of(entities)
     calibration = service.calibration(verified_by, reader)
+    graded = relevances if relevances and relevances.by == BUILTIN and not relevances.is_calibrated else None
     signs = signs_of(record, kept, table, judged, service.background, relevance=analysis.score(ANSWER_RELEVANCE.id),
-                     prompt=prompt, relevances=heard)  # fmt: skip
+                     prompt=prompt, relevances=heard, grades=graded)  # fmt: skip
     before = signs.before_answer()
     if answer and facets:  # it may have told which of them count
         rows = trusted(presence=_presence(record, reference, facets, relevances=heard))

@@ -11,6 +11,7 @@ from ragtrace.analyze._stage_signs import Signs, signs_of
 from ragtrace.analyze.analysis import judged_answer
 from ragtrace.coverage import united
 from ragtrace.coverage.miscitation import SURE
+from ragtrace.coverage.verifier import JudgedRelevance
 from ragtrace.types import (
     Candidate,
     Facet,
@@ -39,6 +40,7 @@ def signs(
     template: str | None = None,
     ranks: Sequence[int] = (1, 2),
     meets: Sequence[int] = (),
+    grades: JudgedRelevance | None = None,
 ) -> Signs:
     """Those of a request whose prompt holds the piers at these places of the ranking, counted from 1. ranks: what the
     retrievers gave the first two piers; meets: the piers that meet a facet, none for a question without facets."""
@@ -65,7 +67,7 @@ def signs(
     )
     facets = [Facet(kind="entity", value="Oxmoor")] if meets else []
     matrix = np.array([[float(place in meets) for place in range(1, len(PIERS) + 1)]] * len(facets))
-    return signs_of(record, facets, matrix.reshape(len(facets), len(candidates)), judged_answer(record))
+    return signs_of(record, facets, matrix.reshape(len(facets), len(candidates)), judged_answer(record), grades=grades)
 
 
 def test_the_retriever_says_how_good_a_chunk_was_that_is_not_in_the_prompt() -> None:
@@ -83,6 +85,18 @@ def test_facets_that_a_chunk_on_another_matter_meets_give_it_no_lead() -> None:
     assert signs([1, 3], meets=[2]).left_facets == 1.0
     assert signs([1, 3], meets=[9]).left_facets == 0.0
     assert signs([1, 3], meets=[1]).packed_facets == 1.0
+
+
+def test_the_best_grade_outside_of_the_prompt_is_set_against_the_best_in_it() -> None:
+    """As log odds; a candidate that stands whole in the prompt is not outside of it."""
+    said = JudgedRelevance({"p1": 0.9, "p2": 0.5, "p9": 0.7}, {"p2": 0.5, "p3": 0.2}, by="builtin")
+    lost = signs([2, 3], grades=said)
+    assert lost.left_graded == "p1"
+    assert lost.graded_lead == pytest.approx(np.log(9))
+    kept = signs([1, 2], grades=JudgedRelevance(said.candidates, {"p1": 0.9, "p2": 0.5}, by="builtin"))
+    assert kept.left_graded == "p9"
+    assert (kept.graded_lead or 0.0) < 0.0
+    assert signs([2, 3]).graded_lead is None
 
 
 def test_what_retrievers_rank_first_is_matched_apart() -> None:

@@ -199,6 +199,20 @@ def test_a_lead_of_words_proves_nothing_where_the_chunk_itself_hardly_speaks_of_
     assert judged(declined | {"packed_facets": 0.0, "left_facets": 1.0})["ranking"].state == "broken"
 
 
+def test_grades_of_the_built_in_judge_tell_of_chunks_that_words_find_alike() -> None:
+    """It may prove a loss; a lead of words proves none where the judge grades something in the prompt higher."""
+    alike: dict[str, Any] = {"packed_match": 0.4, "left_match": 0.45, "packed_facets": None, "left_facets": None}
+    assert judged(alike)["ranking"].state == "not_known"
+    found = judged(alike | {"graded_lead": 3.0, "left_graded": "c7"})["ranking"]
+    assert found.state == "broken"
+    assert any("c7" in line and "by 3.0 in log odds" in line for line in found.evidence)
+    assert judged(alike | {"graded_lead": 0.5})["ranking"].state == "suspected"
+    assert judged(alike | {"graded_lead": -3.0})["ranking"].state == "sound"
+    ahead = alike | {"packed_match": 0.1, "left_match": 0.8}
+    assert judged(ahead)["ranking"].state == "broken"
+    assert judged(ahead | {"graded_lead": -0.1})["ranking"].state == "suspected"
+
+
 def test_a_refusal_beside_a_chunk_as_good_as_those_of_the_prompt_makes_ranking_suspected() -> None:
     """Not so an answer to the same prompt."""
     level = {"left_match": 0.6, "packed_match": 0.55, "packed_facets": None, "left_facets": None, "pool_facets": None,

@@ -223,6 +223,23 @@ def test_a_judge_without_calibration_moves_none() -> None:
     assert analysis.score("evidence_presence") == pytest.approx((49 + 1 / 49) / 2 / (1 + (49 + 1 / 49) / 2))
 
 
+def test_grades_of_the_built_in_judge_speak_of_ranking_alone() -> None:
+    """As they are, since lines were fitted to them; those of another judge without a calibration say nothing."""
+    record = ranked()
+    outside = JudgedRelevance({"cash": 0.02, "limit": 0.98}, {"cash": 0.02}, by="builtin")
+    inside = JudgedRelevance({"cash": 0.98, "limit": 0.02}, {"cash": 0.98}, by="builtin")
+    by_words, lost, kept = (examine(record, relevances=said)[0].diagnosis for said in (None, outside, inside))
+    assert by_words.state("ranking") == lost.state("ranking") == "suspected"
+    told = [
+        [line for stage in said.stages for line in stage.evidence if "built-in judge" in line] for said in (lost, kept)
+    ]
+    assert "grades limit" in told[0][0]
+    assert not told[1]
+    assert lost.state("retrieval") == by_words.state("retrieval")
+    other = JudgedRelevance(inside.candidates, inside.packed, by="other")
+    assert examine(record, relevances=other)[0].diagnosis.stages == by_words.stages
+
+
 def test_a_judge_without_calibration_decides_of_no_facet() -> None:
     """Whether a name that the candidates write otherwise counts is told by words, and not by what nobody checked."""
     question = "How long is the notice period in Acme Corporation contracts in Spain?"
