@@ -336,7 +336,7 @@ def _odds_of(share: float) -> float:
 def _is_evident(case: Case) -> bool:
     """Whether the evidence is in the prompt, as far as question and chunks tell: a break of generation needs that.
 
-    What is usual for the service counts for nothing here, so that what is broken stays so as traffic comes.
+    What is usual for the service counts for nothing here, so that no traffic makes a suspicion of a break.
     """
     if case.reference == "oracle":
         return _retrieval(case).state == _ranking(case).state == "sound"
