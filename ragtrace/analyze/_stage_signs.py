@@ -6,6 +6,7 @@ The rules of `ragtrace.analyze._stage_states` read nothing else of the texts. On
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -22,6 +23,7 @@ from ragtrace.coverage.support.figures import Figures
 from ragtrace.coverage.support.lexical import Ground
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
 from ragtrace.coverage.text import content_words, is_prose, speaks_english
+from ragtrace.coverage.values import NUMBER_WORDS
 from ragtrace.coverage.verifier import ENTAILMENT, JudgedRelevance, log_odds
 from ragtrace.types import Candidate, Claim, Facet, PackedChunk, RequestRecord
 
@@ -32,6 +34,7 @@ MOST: Final = 20  # figures and dates of one claim that are looked up
 SUREST: Final = 5.0  # log odds beyond which no model of relevance or entailment is believed
 _LEAST: Final = 1 / (1 + math.exp(SUREST))  # the probability of these log odds against it
 RIVAL: Final = 0.5  # share of the match of the best chunk of the prompt, from which another may be the better evidence
+_WEEKDAY: Final = re.compile(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b")
 FEWEST: Final = 4  # pairs of words of a claim, from which it can be a copy of what the prompt says
 
 
@@ -289,7 +292,7 @@ def _answer_signs(query: str, claims: Sequence[Claim], packed: Sequence[Evidence
             answered.append(held + (1 - held) * spoken_of(rest, chunk, rarity) if rest else held)
         if chunk is not None and (claim.contradiction or 0.0) >= coverage.SUPPORTED:
             altered.append(max(_copied(statement, window) for window in chunk.windows))
-        new = [word for word in words if word not in asked]
+        new = [word for word in words if word not in asked and word not in NUMBER_WORDS]
         absent = [word for word in new if ground is None or not _stands(word, ground)]
         beyond += len(new)
         outside += len(absent)
@@ -298,7 +301,7 @@ def _answer_signs(query: str, claims: Sequence[Claim], packed: Sequence[Evidence
         if ground is not None:
             origins = _origins(statement, claim.text, ground, figures, answer)
             unproven += origins.count("unproven")
-            for what, number in _odd(statement, ground, origins).items():
+            for what, number in _odd(statement, ground, origins, f"{query} {answer}").items():
                 odd[what] += number > 0
                 count += number
     return {
@@ -379,16 +382,23 @@ def _is_cited(claim: Claim) -> bool:
 def _origins(statement: Statement, text: str, ground: Ground, figures: Figures, answer: str) -> list[str]:
     """Where the values of a claim come from that its evidence does not state: `date`, or as `Figures.origin`."""
     exact = [value for value in statement.stated if value.is_exact]
-    unheld = [value for value in exact[:MOST] if not ground.holds(value)]
+    unheld = [
+        value for value in exact[:MOST] if not (ground.holds(value) or ground.is_asked(value) or ground.borders(value))
+    ]
     return ["date" if value.dates else figures.origin(value, text, answer) for value in unheld]
 
 
-def _odd(statement: Statement, ground: Ground, origins: Sequence[str]) -> dict[str, int]:
-    """How many figures, dates and names of unknown origin a claim has."""
+def _odd(statement: Statement, ground: Ground, origins: Sequence[str], said: str) -> dict[str, int]:
+    """How many figures, dates and names of unknown origin a claim has.
+
+    said: question and answer; a day of the week beside another one of them is reckoned: "five days after Monday".
+    """
+    days = {match[0].casefold() for match in _WEEKDAY.finditer(said)}
+    names = [name for name in statement.names if not (len(days) > 1 and name.written.casefold() in days)]
     return {
         "odd_figures": origins.count("unknown"),
         "odd_dates": origins.count("date"),
-        "odd_names": sum(not ground.names(name) for name in statement.names),
+        "odd_names": sum(not ground.names(name) for name in names),
     }
 
 

@@ -238,6 +238,8 @@ _CHATTER: Final = re.compile(
         |(?:that|it)\s+depends\s+on\s+(?:what|which|how)\b[^,;:.]*\byou\b[^,;:.]*
         |(?:haha|lol)?[,!]?\s*(?:thanks?|thank\s+you)(?:\s+so\s+much|\s+for\b[^,;:.]*)?[,!]\s*(?:that['’]s\s+(?:very\s+)?(?:kind|nice)\b[^,;:.]*|and\s+see\s+you\b[^,;:.]*)
         |welcome\s+to\b[^,;:.]*|(?:no,?\s+)?i(?:['’]?m|\s+am)\s+(?:an?|the|your|just\s+an?)\s+(?:\w+\s+){0,2}(?:chat\s?bot|bot|assistant|ai)\b[^;:.]*
+        |(?:please\s+note\s+(?:that\s+)?)?this\s+is\s+(?:only\s+|just\s+)?general\s+(?:information|guidance)\b[^;:.]*
+        |(?:please\s+note\s+(?:that\s+)?)?this\s+is(?:\s+not|\s+no|n['’]t)\s+(?:legal|medical|tax|financial|professional)\s+advice\b[^;:.]*
         |i\s+hope\s+(?:this|that|you)\b.*|(?:good|glad|nice|great)\s+(?:that|to)\b[^.]*!|let\s+me\s+know\b.*|please\s+(?:let|feel|contact)\b.*|in\s+summary|sources?|answer)
         [\s,.!:]*$""",
     re.IGNORECASE | re.VERBOSE,

@@ -17,6 +17,7 @@ from ragtrace.coverage._claims import claim_weight, is_abstention, negated_items
 from ragtrace.coverage.citations import SUPPORTED, without_citations
 from ragtrace.coverage.support import Evidence, Lexical, Statement, Support, Vocabulary, opposition
 from ragtrace.coverage.support.contradiction import containment, rarities_of
+from ragtrace.coverage.support.figures import Figures
 from ragtrace.coverage.support.lexical import Ground
 from ragtrace.coverage.text import content_words, is_content, is_english, terms
 from ragtrace.coverage.values import values
@@ -322,6 +323,9 @@ def _misplaced(answer: str, question: str, evidence: Sequence[Evidence], vocabul
     said = frozenset(filter(is_content, terms(answer)))
     figures = values(answer)
     if len(answer.split()) > _LONGEST_FRAGMENT or not _WH.search(question) or _EITHER.search(question):
+        return None
+    known = Figures([chunk.reading for chunk in evidence], question)
+    if any(value.dates is None and known.origin(value, answer) == "computed" for value in figures):
         return None
     question = _SORT.sub(" ", question)  # "which year" is a year's place
     asked = Statement.read(Claim(text=question, start=0, end=len(question)))

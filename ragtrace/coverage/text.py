@@ -228,12 +228,13 @@ _FUNCTION_WORDS: Final = frozenset(
 )
 _DATA: Final = ("{", "[{", "```json")
 _LEAST_ENGLISH: Final = 0.1  # share of function words that English prose has at the least
+_AMOUNT: Final = re.compile(r"\d[\d.,]*[ \u00a0]?[^\W\d_]{1,3}\b")  # "690 kg": units are of no language
 _FEW_WORDS: Final = 6  # of fewer, nothing can be told
 
 
 def speaks_english(text: str) -> bool:
     """Whether a text has as many of English's function words as English prose has; true for one of few words."""
-    found = [word.casefold() for word in words(text) if word[0].isalpha()]
+    found = [word.casefold() for word in words(_AMOUNT.sub(" ", text)) if word[0].isalpha()]
     return len(found) < _FEW_WORDS or sum(word in _FUNCTION_WORDS for word in found) >= _LEAST_ENGLISH * len(found)
 
 

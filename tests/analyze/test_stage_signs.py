@@ -41,6 +41,7 @@ def signs(
     ranks: Sequence[int] = (1, 2),
     meets: Sequence[int] = (),
     grades: JudgedRelevance | None = None,
+    asked: str = "Who built the pier of Oxmoor?",
 ) -> Signs:
     """Those of a request whose prompt holds the piers at these places of the ranking, counted from 1. ranks: what the
     retrievers gave the first two piers; meets: the piers that meet a facet, none for a question without facets."""
@@ -57,7 +58,7 @@ def signs(
         RequestRecord(
             request_id="r",
             service="s",
-            query=Query(original="Who built the pier of Oxmoor?"),
+            query=Query(original=asked),
             stages=(
                 RetrieveRun(candidates=candidates),
                 PackRun(packing=Packing(chunks=chunks)),
@@ -150,3 +151,11 @@ def test_figures_are_odd_unproven_or_computed() -> None:
     unproven = signs([1, 2], "It was built by Wilma Harke and is 422 metres longer in total.")
     computed = signs([1, 2], "It was built by Wilma Harke and is 155 metres long to its half.")
     assert [(found.odd, found.unproven) for found in (odd, unproven, computed)] == [(1, 0), (0, 1), (0, 0)]
+
+
+def test_a_value_of_the_question_is_no_invention() -> None:
+    """An answer that repeats it says what it speaks of; another value is one."""
+    asked = "We want the pier of Oxmoor for 120 people. How long is it?"
+    assert signs([1], "For 120 people the pier is 310 metres long.", asked=asked).odd == 0
+    assert signs([1], "For 120 users the pier is 310 metres long.", asked=asked).odd == 0
+    assert signs([1], "For 130 people the pier is 310 metres long.", asked=asked).odd == 1

@@ -216,6 +216,7 @@ def test_an_address_is_no_citation_where_none_is_known_or_a_chunk_holds_it() -> 
         "Passages 1 and 3 provide additional information.",
         "It is difficult to say how well they work.",
         "Good luck!",
+        "This is general information and no legal advice.",
         "Goodbye, and enjoy the game!",
         "Thanks for clarifying, and I'm sorry this happened on your trip.",
         "Sorry I can't be more definite.",

@@ -27,6 +27,7 @@ __all__ = [
     "Placed",
     "Relation",
     "Switch",
+    "counted",
     "likeness",
     "relations",
 ]
@@ -40,11 +41,12 @@ SHARP: Final = 3  # power of the weights around one of two places in a sentence,
 FEWEST: Final = 2  # words around in common, from which two places can be the same
 SCOPE: Final = 5  # words behind a negation among which the one stands that it negates
 BEFORE: Final = 2  # words before one of a pair of opposites among which a negation turns it
+ITEM: Final = 2  # words of a clause that may be no more than an item of a list
 SHORTEST: Final = 3  # letters of a word of a name
 BOUND: Final = 4  # words from a bound to its value: "at least the first 5"
 _BREAKS: Final = re.compile(
     r"""[;:!?|()–—]|\n(?!\s*(?-i:[a-z]))|[,.](?!\d)|\b(?=[abhistuw])
-        (?:and|but|while|whereas|although|though|however|unless|if|when|because|so|that|which|who)\b""",
+        (?:and|but|while|whereas|although|though|however|unless|if|when|where|because|so|that|which|who)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
 _NEGATES_NOTHING: Final = (
@@ -128,7 +130,7 @@ class Placed:
     @cached_property
     def counts(self) -> tuple[str, ...]:
         """What each value counts."""
-        return tuple(_counted(self.text, value) for value in self.values)
+        return tuple(counted(self.text, value) for value in self.values)
 
     @cached_property
     def counting(self) -> dict[str, Value]:
@@ -275,6 +277,16 @@ class Placed:
         """Whether the clause of a word is a condition: what differs there tells of two cases."""
         return self.clauses[at] in self._conditions
 
+    @property
+    def is_conditional(self) -> bool:
+        """Whether one of its clauses is a condition."""
+        return bool(self._conditions)
+
+    @cached_property
+    def negated_clauses(self) -> frozenset[int]:
+        """The clauses with a negation."""
+        return frozenset(self._negated)
+
     @cached_property
     def _conditions(self) -> frozenset[int]:
         pairs = enumerate(zip(self.words, self.clauses, strict=True))
@@ -298,8 +310,17 @@ class Placed:
         return (at for at, other in enumerate(self.word_terms) if other == term)
 
     def is_negated(self, at: int) -> bool:
-        """Whether the clause of a word has a negation, or another odd number of them."""
-        return self._negated[self.clauses[at]] % 2 == 1
+        """Whether the clause of a word has a negation, or another odd number of them. An item of a list before its verb
+        shares the verb's: "Films, CDs and games can't be renewed"."""
+        clause = self.clauses[at]
+        while not self._negated[clause] and self._lengths[clause] <= ITEM and self._lengths[clause + 1]:
+            clause += 1
+        return self._negated[clause] % 2 == 1
+
+    @cached_property
+    def _lengths(self) -> Counter[int]:
+        """Of each clause the number of its words."""
+        return Counter(self.clauses)
 
     @cached_property
     def _negated(self) -> Counter[int]:
@@ -350,6 +371,17 @@ class Placed:
         """Whether the clauses of two words have values, and none in common: they tell of two cases."""
         own, others = self._values_of(at), other._values_of(there)
         return bool(own and others) and not any(says(one, two) for one in own for two in others)
+
+    def has_date(self, at: int) -> bool:
+        """Whether the clause of a word names a date."""
+        return any(value.dates is not None for value in self._values_of(at))
+
+    @cached_property
+    def is_between(self) -> bool:
+        """Whether it names a lower and an upper bound: what lies between them."""
+        return {0, 1} <= {
+            sense for switch, sense in zip(self.switches, self.senses, strict=True) if switch.kind == "limit"
+        }
 
     def _values_of(self, at: int) -> list[Value]:
         return self._values_by_clause.get(self.clauses[at], [])
@@ -461,7 +493,7 @@ def _places(starts: list[int], stated: tuple[Value, ...]) -> Iterator[int]:
 _NEXT_WORD: Final = re.compile(r"[\s\-]*([^\W\d_]+)")
 
 
-def _counted(text: str, value: Value) -> str:
+def counted(text: str, value: Value) -> str:
     """The stem of the word behind a value: "claim" in "3 claims"."""
     match = _NEXT_WORD.match(text, value.end)
     return stem(match.group(1)) if match else ""
@@ -529,7 +561,8 @@ weekday: monday, mondays | tuesday, tuesdays | wednesday, wednesdays | thursday,
 compass: =north, =northern | =south, =southern | =east, =eastern | =west, =western
 quantity: =all, =every, =entire, =each | =some, =certain, ~=most, ~=many, ~=several, ~=few, ~majority of, ~=only
 modality: =must, =shall, have to, has to, had to, required to, obliged to, obligated to, need to, needs to
-  | =may, =can, =might, =could, allowed to, permitted to, free to, entitled to
+  | =may, =can, =might, =could, allowed to, permitted to, free to, entitled to,
+    (would have to), (would need to), (might have to), (may have to)
 """
 _TURNING: Final = frozenset(("change", "inclusion", "permission", "duty", "condition", "access", "state", "approval",
                             "outcome", "charge", "order", "limit"))  # fmt: skip

@@ -359,8 +359,17 @@ def _agrees(claimed: Placed, own: int, given: Placed, there: int) -> bool | None
         return None
     if switch.kind == "condition" and _is_put_otherwise(claimed, switch, given, other):
         return None
-    if switch.kind == "modality" and (claimed.is_negated(switch.first) or given.is_negated(other.first)):
-        return None  # "must not" and "may not" say the same
+    if switch.kind == "modality" and (
+        claimed.is_negated(switch.first)
+        or given.is_negated(other.first)
+        or claimed.has_date(switch.first)
+        or given.has_date(other.first)
+    ):
+        return (
+            None  # "must not" and "may not" say the same, and what can be claimed until a day has to be claimed by it
+        )
+    if switch.kind == "limit" and claimed.is_between:
+        return None  # "below 99.9 % but above 99.5 %" is no opposite of "below 99.5 %"
     if switch.kind != "limit":
         is_table = len(given.values) >= CROWDED
         if is_table or claimed.is_other_case(switch.first, given, other.first):
@@ -399,6 +408,8 @@ def _is_negated_otherwise(claimed: Placed, own: int, given: Placed, there: int) 
         return False
     if claimed.is_condition(own) or given.is_condition(there):
         return False
+    if given.is_conditional and claimed.is_negated(own) and len(claimed.negated_clauses) > 1:
+        return False  # "not doubled, as you weren't late" where it is doubled if somebody was
     return claimed.turning(own) == given.turning(there) and not claimed.is_other_case(own, given, there)
 
 

@@ -18,6 +18,7 @@ from functools import cached_property, lru_cache
 from itertools import combinations, islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from ragtrace.coverage.support._placement import counted
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
 from ragtrace.coverage.text import content_stems
 from ragtrace.coverage.values import DateRange, Figure, Value, values
@@ -31,6 +32,9 @@ MOST: Final = 16  # figures named by answer and question, and figures of the evi
 LONGEST: Final = 64  # numbers of an expression
 ROWS: Final = 6  # rows of the evidence that are taken to speak of what a claim speaks of
 BARE: Final = 1  # words beside a figure of a claim that says nothing of how the figure came about
+SPECIFIC: Final = (
+    4  # digits of a figure from which it hardly comes about by chance, so that no word need name the operation
+)
 NEAR: Final = 0.5  # share of the words of the best row that such a row has
 _OPERATIONS: Final = {
     "sum": r"""total | altogether | combined | together | sum | in\s+all | overall | plus | and\s+another |
@@ -39,10 +43,11 @@ _OPERATIONS: Final = {
         earlier | cheaper | dearer | smaller | larger | bigger | above | below | ahead | behind | increas\w* |
         decreas\w* | declin\w* | grew | grow\w* | rose | risen | rises? | rising | fell | fallen |
         falls? | drop\w* | changed? | (?:up|down|be|come)\s+by | went\s+(?:up|down|by) | leaves? | left | remain\w* |
-        sav(?:e|es|ed|ing|ings) | gap | exceed\w* | gain\w* | lost | loss | reduc\w* | cut | rest | not | ago | time""",
+        sav(?:e|es|ed|ing|ings) | gap | exceed\w* | gain\w* | los(?:t|s|e|es|ing) | reduc\w* | cut | rest | not
+        | ago | time | deduct\w* | discount\w* | get\w*\s+back | late""",
     "product": r"""times | multipl\w+ | each | per | every | twice | half | doubl\w* | tripl\w* | \w*fold |
         annual\w* | monthly | yearly | daily | makes? | comes?\s+to | works\s+out | amounts?\s+to | equals? |
-        altogether | total | in\s+all | corresponds? | use[sd]? | needs? | pay | costs?""",
+        altogether | total | in\s+all | corresponds? | use[sd]? | needs? | pay | costs? | \d\s?(?:\w+\s)?an?(?=\s\w)""",
     "ratio": r"""ratio | divid\w* | per | each | every | averaged?s? | mean | times | twice | half | halv\w* | doubl\w*
         | tripl\w* | (?:an?|one|two|three)[\s-](?:third|quarter)s? | split | monthly | yearly |
         annual\w* | weekly | daily | \w*fold | quotient | makes?""",
@@ -51,7 +56,8 @@ _OPERATIONS: Final = {
         | correspond\w* | account\w* | availability""",
     "growth": r"""increas\w* | decreas\w* | declin\w* | grew | grow\w* | rose | risen | rises? | rising |
         fell | fallen | falls? | drop\w* | chang\w* | up | down | higher | lower | more | less | fewer | gain\w*
-        | reduc\w* | cut | jump\w* | shrank | shr[iu]nk | by""",
+        | reduc\w* | cut | jump\w* | shrank | shr[iu]nk | by | discount\w* | deduct\w* | off | rebate | surcharge
+        | without""",
 }
 _CUES: Final = {
     name: re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE | re.VERBOSE) for name, words in _OPERATIONS.items()
@@ -70,6 +76,7 @@ _ROUNDS: Final = re.compile(
     r"|more\s+than|less\s+than|good)\b|[~≈]",
     re.IGNORECASE,
 )
+_PLAIN: Final = frozenset(("sum", "difference", "product", "ratio", "growth"))
 _CONSTANTS: Final = (
     (r"\bhalf\b|\bhalv|\btwice\b|\bdoubl|\btwofold", (2.0,)), (r"\bthird|\btripl|\bthreefold", (3.0,)),
     (r"\bquarter", (4.0,)), (r"\btwo[\s-]thirds", (1.5,)), (r"\bthree[\s-]quarters", (4 / 3,)),
@@ -88,14 +95,18 @@ _SIGN: Final = re.compile(
     r"[^\d.;=]{0,14}?(plus|minus|(?<![a-z])less(?!\s+than)|times|divided by|[-+−–×x*·÷/])[^\d.;=]{0,6}", re.IGNORECASE
 )
 _OF: Final = re.compile(r"\s?(?:%|per\s?cent)\s+(?:of|on)\s[^\d.;=%]{0,30}", re.IGNORECASE)
+_PART_OF: Final = re.compile(r"\s+of\s+(?:the\s+)?[^\d.;=%\s]{0,3}\s?", re.IGNORECASE)
 _SHARE: Final = re.compile(r"\s?(?:%|per\s?cent\b)", re.IGNORECASE)
 _PENCE: Final = re.compile(r"\b(?:pence|pennies|cents?|ct)\b|\bp\s?(?:/|per\b)|\d\s?p\b", re.IGNORECASE)
+_CENTS: Final = re.compile(r"\s?(?:pence|pennies|cents?|ct|p)\b", re.IGNORECASE)
 _PARTS: Final = {
     50: r"half|halves|halv\w+",
     25: r"quarter",
     75: r"three[\s-]quarters",
     33: r"third",
     67: r"two[\s-]thirds",
+    20: r"(?<!two[\s-])(?<!three[\s-])(?<!four[\s-])fifth",
+    10: r"(?<!three[\s-])(?<!nine[\s-])tenth",
 }
 """Shares in words, in per cent."""
 _EXACT: Final = 1e-6
@@ -221,6 +232,10 @@ class Figures:
         """
         if self.states(value):
             return "stated"
+        if _is_of_calendar(value):
+            return "computed"
+        if _CENTS.match(claim, value.end) and _has(self._exact, abs(value.number) / 100):
+            return "computed"  # 40 cents of EUR 0.40
         if answer and len(content_stems(claim)) <= BARE:
             claim = answer
         wording = _wording(claim, self._asked, answer or claim)
@@ -238,20 +253,34 @@ class Figures:
         """What could be computed that `value` could stand for, in its unit."""
         yield from wording.expressions
         text, cues, told = f"{self._asked} {claim}", wording.cues, wording.told
+        if _is_specific(value):
+            cues, told = cues | _PLAIN, told | _PLAIN
         own = _others(wording.own, value)
         given = self._given(text)
         if wording.is_rough or len(_DIGITS.sub("", value.raw)) > 1:
             yield from (number for one in given if (number := _in(value.unit, one)) is not None)
         rest = [one for one in _others(wording.rest, value) if one not in own]
-        if len(_DIGITS.sub("", value.raw)) < 2:
-            given = []
+        if len(_DIGITS.sub("", value.raw)) < 2:  # of the evidence, what counts the same: "nine missing months" of 24
+            given = [one for one in given if value.unit and one.unit == value.unit]
+            cues &= {"difference"}
         for one, two in combinations([*own, *rest, *given], 2):
             if one.is_named and two.is_named:
                 yield from _combined(value.unit, one, two, told)
-            elif one.is_named or two.is_named or one.is_beside(two):
+            elif one.is_named or two.is_named:
                 yield from _combined(value.unit, one, two, cues)
+            elif one.is_beside(two):
+                yield from _combined(value.unit, one, two, wording.cues)
         yield from _several(value.unit, own, told, text)
-        yield from self._totals(value.unit, given, cues)
+        if (
+            len(_DIGITS.sub("", value.raw)) >= SPECIFIC and "product" in told
+        ):  # 25 users at 34 dollars a month, in a year
+            yield from (number * each for one, two in combinations(own[:6], 2) for each in wording.constants
+                        for number in _products(value.unit, one, two))  # fmt: skip
+        yield from self._counted(value.unit, text, has_pence="pence" in cues)
+        yield from self._totals(value.unit, given, wording.cues)
+        if not value.unit and 0 < abs(value.number) < 2:  # the factor of a share: 1.19 for 19 %
+            yield from (1 + sign * figure.value.number / 100 for _, figure in self._figures for sign in (1, -1)
+                        if figure.value.unit == "%")  # fmt: skip
         yield from _times(value.unit, [*own, *given], wording)
         yield from _spans(value, wording.dates)
 
@@ -263,24 +292,47 @@ class Figures:
 
     def _nearest(self, text: str) -> list[_Operand]:
         words = content_stems(text)
+        named = {(value.number, value.unit) for value in values(text) if value.unit and value.dates is None}
         rows: dict[tuple[int, int], list[_Operand]] = {}
         known: dict[tuple[int, int], set[str]] = {}
+        again: set[tuple[int, int]] = set()
         for number, figure in self._figures:
-            meant = figure.meant or figure.value
             row = number, figure.row
-            rows.setdefault(row, []).append(_Operand(abs(meant.number), meant.unit, row, figure.column))
             known.setdefault(row, set()).update(words & figure.words)
+            meanings = [figure.meant or figure.value]
+            if figure.column < 0 and figure.meant:  # a sentence below a table need not be on its scale
+                meanings.append(figure.value)
+            for meant in meanings:
+                rows.setdefault(row, []).append(_Operand(abs(meant.number), meant.unit, row, figure.column))
+            if (figure.value.number, figure.value.unit) in named:
+                again.add(row)
         counts = Counter(word for each in known.values() for word in each)
         shared = {row: math.fsum(math.log1p(len(rows) / counts[word]) for word in each) for row, each in known.items()}
         best = max(shared.values(), default=0.0)
         near = sorted((row for row in rows if shared[row] and shared[row] >= NEAR * best), key=lambda row: -shared[row])
+        near = [*near[:ROWS], *sorted(again.difference(near[:ROWS]), key=lambda row: -shared[row])]
         return [operand for row in near[:ROWS] for operand in rows[row]][:MOST]
+
+    def _counted(self, unit: str, text: str, *, has_pence: bool) -> Iterator[float]:
+        """What so many of a thing come to, whose price stands in a row that names the thing: 3 pallets at 15 euros."""
+        if unit not in CODES:
+            return
+        counts = {(value.number, noun) for value in values(text) if (noun := counted(text, value))}
+        priced: list[tuple[float, str]] = []
+        for _, figure in self._figures:
+            if figure.value.unit == unit or (has_pence and not figure.value.unit):
+                priced += [(number * figure.value.number, noun) for number, noun in counts if noun in figure.words]
+        yield from (number for number, _ in priced)
+        yield from (one + two for (one, of), (two, other) in combinations(priced[:MOST], 2) if of != other)
 
     def _totals(self, unit: str, given: Sequence[_Operand], cues: Set[str]) -> Iterator[float]:
         """The totals and means of a row, and of a column, of the evidence."""
         if not cues & {"sum", "mean"}:
             return
         groups: dict[tuple[object, ...], list[float]] = {}
+        for part, figure in self._figures:  # of all rows of a table, whichever speak of the matter
+            if figure.column >= 0 and "sum" in cues:
+                groups.setdefault(("whole", part, figure.column), []).append(abs((figure.meant or figure.value).number))
         for operand in given:
             if (number := _in(unit, operand)) is not None:
                 groups.setdefault(("row", operand.row), []).append(number)
@@ -290,6 +342,18 @@ class Figures:
             if len(numbers) > 1:
                 yield from ([sum(numbers)] if "sum" in cues else [])
                 yield from ([sum(numbers) / len(numbers)] if "mean" in cues else [])
+
+
+def _is_of_calendar(value: Value) -> bool:
+    """Whether a figure is that of the minutes or hours of a week, a month or a year."""
+    per_day = {"second": 86_400, "minute": 1_440, "hour": 24}.get(value.unit)
+    return per_day is not None and abs(value.number) in {days * per_day for days in (7, 28, 29, 30, 31, 365, 366)}
+
+
+def _is_specific(value: Value) -> bool:
+    """Whether a figure has so many digits, zeros at its end not counted, that chance hardly gives it."""
+    digits = _DIGITS.sub("", value.raw)
+    return len(digits if _FRACTION.search(value.raw) else digits.rstrip("0")) >= SPECIFIC
 
 
 def _has(known: Sequence[float], number: float) -> bool:
@@ -379,6 +443,13 @@ def _combined(unit: str, one: _Operand, two: _Operand, operations: Set[str]) -> 
             yield from (100 * abs(one.number / converted - 1), 100 * abs(converted / one.number - 1))
 
 
+def _products(unit: str, one: _Operand, two: _Operand) -> Iterator[float]:
+    """What so many of something come to, in a unit, where one of two operands is in it and the other counts."""
+    for number, count in ((one, two), (two, one)):
+        if number.unit == unit and count.unit != unit and count.unit not in _PERCENT:
+            yield number.number * count.number
+
+
 def _several(unit: str, own: Sequence[_Operand], operations: Set[str], text: str) -> Iterator[float]:
     """Sums of three or four figures that the claim and the question name, products of three, the rest of 100 %."""
     numbers = [number for operand in own[:8] if (number := _in(unit, operand)) is not None]
@@ -387,6 +458,8 @@ def _several(unit: str, own: Sequence[_Operand], operations: Set[str], text: str
     if "product" in operations:
         yield from (math.prod(one.number for one in chosen) for chosen in combinations(own[:6], 3))
         yield from (2 * one.number * two.number for one, two in combinations(own[:6], 2) if "twice" in text)
+    if "difference" in operations:
+        yield from (one - two - three for one in numbers for two, three in combinations(numbers, 2))
     if unit == "%" and operations & {"difference", "sum"}:
         yield from (100 - number for number in numbers)
 
@@ -416,10 +489,19 @@ def _expressions(claim: str) -> Iterator[float]:
     terms = list(_TERM.finditer(claim))
     shares = [_SHARE.match(claim, term.end()) is not None for term in terms]
     for start in range(len(terms)):
+        sign_before = ""
         total, product, sign = 0.0, _number(terms[start].group(1)) * (0.01 if shares[start] else 1.0), 1.0
         for place in range(start, min(start + LONGEST, len(terms) - 1)):
             one, two, is_share = terms[place], terms[place + 1], shares[place + 1]
             operation = _operation(claim, one.end(), two.start())
+            if (
+                not operation
+                and place > start
+                and sign_before == "/"
+                and _PART_OF.fullmatch(claim, one.end(), two.start())
+            ):
+                operation = "*"  # "9/24 of EUR 450"
+            sign_before = operation
             if not operation:
                 break
             number = _number(two.group(1))

@@ -27,6 +27,7 @@ from calendar import month_abbr, month_name
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
@@ -188,6 +189,7 @@ BIAS: Final = -2.50
 SIMILAR: Final = 0.3  # newness of a word that begins like one of the evidence
 SMOOTHING: Final = 1.5  # words added to a claim's length: one new word of two says little
 _MONTH: Final = 31  # days: what is longer is stated by a time that holds it
+_HEADS: Final = ("people", "person", "user", "seat", "employee")
 _NOTHING_ASKED: Final = Reading("")
 
 
@@ -233,6 +235,19 @@ class Ground:
     def _figures(self) -> Figures:
         return Figures(self._parts, self._asked.text)
 
+    def borders(self, value: Value) -> bool:
+        """Whether a time begins where one of some part ends, or ends where it begins: until 31 December is what holds
+        before 1 January."""
+        if value.dates is None:
+            return False
+        day = timedelta(days=1)
+        known = [other.dates for part in self._parts for other in part.values if other.dates]
+        first, last = value.dates.first, value.dates.last
+        return any(
+            (date.min < first and first - day == other.last) or (last < date.max and last + day == other.first)
+            for other in known
+        )
+
     def _has_day(self, dates: DateRange) -> bool:
         months = {stem(name[dates.first.month]) for name in (month_name, month_abbr)}
         if dates.days > 1:
@@ -276,7 +291,7 @@ class Ground:
     def origin(self, value: Value, statement: Statement, answer: str = "") -> Origin:
         """Where a value of a claim comes from: the question, the evidence, by arithmetic its figures or those of the
         whole answer, or nowhere."""
-        if any(says(value, other) for other in self._asked.values):
+        if self.is_asked(value):
             return "asked"
         if self.holds(value):
             return "stated"
@@ -284,9 +299,18 @@ class Ground:
             return "unknown"
         return self._figures.origin(value, statement.placed.text, answer)
 
+    def is_asked(self, value: Value) -> bool:
+        """Whether the question says the value, or counts as many of something: 25 people who are users."""
+        asked = self._asked.values
+        if value.unit in _HEADS and any(
+            other.number == value.number and other.unit in ("", *_HEADS) for other in asked
+        ):
+            return True
+        return any(says(value, other) for other in asked)
+
     def _is_topic(self, value: Value, statement: Statement) -> bool:
         asked = self._asked.values
-        if not any(says(value, other) for other in asked):
+        if not self.is_asked(value):
             return False
         new = [other for other in statement.values if not any(says(other, known) for known in asked)]
         return any(map(self.holds, new)) or not self.vocabulary.isdisjoint(statement.words - self.question)

@@ -87,21 +87,26 @@ NUMBER_WORDS: Final = {
         seventeen eighteen nineteen twenty""".split()
     )
 } | {"thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
+_TENS: Final = tuple(word for word, number in NUMBER_WORDS.items() if number >= 20)
+_ONES: Final = tuple(word for word, number in NUMBER_WORDS.items() if 0 < number < 10)
 _SCALES: Final = {"hundred": 1e2, "thousand": 1e3, "k": 1e3, "million": 1e6, "m": 1e6, "mn": 1e6, "billion": 1e9,
                   "bn": 1e9, "trillion": 1e12}  # fmt: skip
 _SIGNS: Final = "".join(CURRENCIES)
-_UNIT: Final = r"%|°[cf]\b|m²|km²|k?mg?/[hdl]l?\b|m?l/(?:min|h)\b|mmol/l\b|[a-zà-ÿµμ]+"
-_GOES_ON: Final = rf"(?!(?:to|or|and|{'|'.join(NUMBER_WORDS)})\b)"  # "eight to ten minutes": the minutes are ten's
+_UNIT: Final = r"%|°[cf]\b|k?m²|m³|k?mg?/[hdl]l?\b|m?l/(?:min|h)\b|mmol/l\b|[a-zà-ÿµμ]+"
+_GOES_ON: Final = (  # "eight to ten minutes": the minutes are ten's; "three pallets mean EUR 45": the euros are 45's
+    rf"(?!(?:to|or|and|{'|'.join(NUMBER_WORDS)})\b|(?:{'|'.join(sorted(CODES))})\s\d)"
+)
 _NUMBER: Final = re.compile(
     rf"""(?<![\w.,])(?P<pre>[{_SIGNS}]|\b(?=\w{{3}}\s)(?:{"|".join(sorted(CODES))})\s)?\s?
     (?P<sign>[-−])?(?:(?P<digits>\d{{1,3}}(?:[, \u00a0\u202f’]\d{{3}})+(?:\.\d+)?(?!\d)
       |\d{{1,3}}(?:\.\d{{3}})+(?:,\d+)?(?!\d)|\d{{1,40}}(?:[.,]\d{{1,40}})?)
-      |(?P<word>\b(?=[efnostz][ehilnow])(?:{"|".join(NUMBER_WORDS)})\b))
+      |(?P<word>\b(?=[efnostz][ehilnow])(?:(?:{"|".join(_TENS)})-(?:{"|".join(_ONES)})|{"|".join(NUMBER_WORDS)})\b))
     (?P<tail>(?:[-\s]?{_GOES_ON}(?:per\s?cent\b|[{_SIGNS}]|{_UNIT}))?(?:\s{_GOES_ON}[a-zà-ÿµ]+)?
       (?:\s{_GOES_ON}[a-zà-ÿ]+)?)""",
     re.IGNORECASE | re.VERBOSE,
 )
 _TAIL_TOKEN: Final = re.compile(rf"[{_SIGNS}]|{_UNIT}", re.IGNORECASE)
+_POWER: Final = re.compile(r"(?:square|cubic)\s(?:met(?:er|re)|kilomet(?:er|re)|f(?:oo|ee)t)s?\b", re.IGNORECASE)
 _RATE: Final = frozenset(("a", "an", "each", "every", "per"))
 _PER_CENT: Final = re.compile(r"per\s?cent\b", re.IGNORECASE)
 _POINTS: Final = re.compile(r"[\s-]points?\b", re.IGNORECASE)
@@ -153,7 +158,9 @@ def _value(match: re.Match[str]) -> Value:
 
 def _written(match: re.Match[str], *, money: bool = False) -> float:
     digits = match.group("digits")
-    return _amount(digits, money, match.string) if digits else float(NUMBER_WORDS[match.group("word").casefold()])
+    if digits:
+        return _amount(digits, money, match.string)
+    return float(sum(NUMBER_WORDS[word] for word in match.group("word").casefold().split("-")))
 
 
 def _amount(digits: str, money: bool, text: str) -> float:
@@ -179,9 +186,11 @@ def _tail(tail: str, money: bool) -> tuple[float, str, int]:
             break  # "$300 next month"
         if name in _RATE and not _PER_CENT.match(tail, token.start()):
             break  # "60 calls a minute" are no minutes, "24.88 p per kWh" no energy
-        if unit := unit_of(token.group()):
+        power = _POWER.match(tail, token.start())  # "square metres" are no metres
+        unit, behind = (unit_of(power[0]), power.end()) if power else (unit_of(token.group()), token.end())
+        if unit:
             points = _POINTS.match(tail, token.end()) if unit == "%" else None
-            return (scale, "percentage point", points.end()) if points else (scale, unit, token.end())
+            return (scale, "percentage point", points.end()) if points else (scale, unit, behind)
     return scale, "", end
 
 

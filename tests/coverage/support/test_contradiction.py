@@ -360,3 +360,29 @@ def test_a_figure_that_arithmetic_gives_is_as_good_as_one_that_is_stated() -> No
     assert right.contradiction == 0.0
     assert (wrong.support or 0.0) <= 0.4
     assert wrong.reason == "EUR 243 stands nowhere in the prompt"
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence", "altered"),
+    [
+        (
+            "Films can't be renewed, and neither can CDs or console games.",
+            "Books are renewed twice. Films, CDs and console games can't be renewed.",
+            "CDs and console games can be renewed.",
+        ),
+        (
+            "As the accounts weren't late in the year before, the penalty is not doubled.",
+            "Late accounts cost 900 crowns. The penalty is doubled where the accounts were late in the year before.",
+            "The penalty for late accounts is not doubled.",
+        ),
+        (
+            "A parent would have to raise the limit at a branch.",
+            "Parents can raise the limit at a branch.",
+            "A parent must raise the limit at a branch.",
+        ),
+    ],
+)
+def test_items_of_a_list_and_cases_that_are_denied_contradict_nothing(claim: str, evidence: str, altered: str) -> None:
+    """A list's items share the negation of its verb, and what holds in a case need not where the case is denied."""
+    assert judge(claim, evidence).contradiction == 0.0
+    assert (judge(altered, evidence).contradiction or 0.0) >= 0.5

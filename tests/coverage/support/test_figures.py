@@ -145,3 +145,73 @@ def test_multiples_parts_and_what_an_answer_adds_up_are_computed(claim: str, ans
 def test_another_figure_than_the_words_give_is_not_computed(claim: str, answer: str) -> None:
     """Nor is one that an answer only claims to add up."""
     assert origin(claim, STOCK, answer=answer) != "computed"
+
+
+YARD = """Price list of the yard (Thousands)
+| Board | Sold 2024 | Sold 2025 |
+|---|---|---|
+| Spruce | 1,840 | 2,024 |
+| Larch | 410 | 369 |
+| Oak | 95 | 114 |
+The number of customers rose from 3,200 to 3,520."""
+OIL = """Oak boards cost EUR 18.50 a metre, and EUR 2.20 is the price of spruce.
+Tins hold 2.5 l (EUR 49.90) and 10 l (EUR 165). The deposit for a pallet is EUR 15.
+Prices include 19 % VAT; charities get 40 % off. Desks become yours after 24 months.
+A copy is EUR 0.35 a page; filament costs 6 cents a gram. Sanding costs about a fifth of the price."""
+
+
+def origin_of_result(claim: str, question: str) -> str:
+    """Of the last figure of a claim that reckons with those of `OIL`."""
+    figure = [value for value in values(claim) if not value.dates][-1]
+    return Figures([Reading(OIL)], question).origin(figure, claim, claim)
+
+
+@pytest.mark.parametrize(
+    ("claim", "question"),
+    [
+        ("Three pallets mean EUR 45, all of which you get back.", "What is the deposit for three pallets?"),
+        ("In the 10-litre tin a litre works out at EUR 16.50.", "Is the big tin cheaper per litre?"),
+        ("You need two 2.5-litre tins for EUR 99.80.", "How much oil do I need?"),
+        ("Because 10 % (EUR 8.50) is kept, you get back EUR 76.50.", "What do I get back of EUR 85?"),
+        ("Without VAT a metre of oak is 18.50 / 1.19, about EUR 15.55.", "What is the net price of oak?"),
+        ("That is nine missing months.", "I'm leaving 15 months later. What do I owe for the desk?"),
+        ("EUR 52.00 minus 20 % (10.40) and 35 % (18.20) leave EUR 23.40.", ""),
+        ("Nine are missing, so you owe 9/24 of EUR 450, which is EUR 168.75.", ""),
+        ("The list price for 25 users at EUR 34 a month is EUR 10,200 a year.", ""),
+        ("At 35 cents a page.", "What does a copy cost?"),
+        ("85 g at 6 cents a gram are EUR 5.10.", "My print weighs 85 g. What does it cost?"),
+    ],
+)  # fmt: skip
+def test_prices_of_so_many_and_what_is_left_are_computed(claim: str, question: str) -> None:
+    """The last figure of a sound answer, in whichever words it reckons."""
+    assert origin_of_result(claim, question) == "computed"
+
+
+@pytest.mark.parametrize(
+    ("claim", "question"),
+    [
+        ("Three pallets mean EUR 48, all of which you get back.", "What is the deposit for three pallets?"),
+        ("In the 10-litre tin a litre works out at EUR 17.40.", "Is the big tin cheaper per litre?"),
+        ("That is eight missing months.", "I'm leaving 15 months later. What do I owe for the desk?"),
+        ("EUR 52.00 minus 20 % (10.40) and 35 % (18.20) leave EUR 25.60.", ""),
+        ("So you owe 9/24 of EUR 450, which is EUR 186.75.", ""),
+        ("At 60 cents a page.", "What does a copy cost?"),
+        ("85 g at 6 cents a gram are EUR 6.80.", "My print weighs 85 g. What does it cost?"),
+    ],
+)  # fmt: skip
+def test_prices_that_are_reckoned_wrongly_are_not_computed(claim: str, question: str) -> None:
+    """The same answers with another result."""
+    assert origin_of_result(claim, question) in ("unproven", "unknown")
+
+
+def test_the_total_of_a_whole_column_and_a_sentence_below_a_table_are_computed() -> None:
+    """Whichever rows share words with the claim; the sentence need not be on the table's scale."""
+    assert origin("All kinds together came to 2,507,000 in 2025.", YARD) == "computed"
+    assert origin("All kinds together came to 2,607,000 in 2025.", YARD) == "unproven"
+    assert origin("The yard gained 320 customers.", YARD) == "computed"
+
+
+def test_a_share_in_words_is_a_share() -> None:
+    """A fifth is 20 %, and two fifths are not."""
+    assert origin("It costs about 20 %.", OIL) == "stated"
+    assert origin("It costs about 20 %.", OIL.replace("a fifth", "two fifths")) != "stated"

@@ -54,6 +54,8 @@ def test_what_is_no_date_is_none(text: str) -> None:
         ("30 consecutive days", 30, "day"),
         ("a 30-day limit", 30, "day"),
         ("six weeks", 6, "week"),
+        ("eighty-four days", 84, "day"),
+        ("a twenty-day limit", 20, "day"),
         ("15 %", 15, "%"),
         ("15 per cent", 15, "%"),
         ("80 km", 80, "km"),
@@ -147,3 +149,24 @@ def test_any_text_has_values_inside_it(text: str) -> None:
     """Never an error; spans lie in the text, in order."""
     found = values(text)
     assert all(0 <= value.start < value.end <= len(text) for value in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "unit"),
+    [
+        ("seven square metres of floor", 7, "sqm"),
+        ("7 m² of floor", 7, "sqm"),
+        ("three cubic metres of oak", 3, "cbm"),
+        ("3 m³ of oak", 3, "cbm"),
+    ],
+)
+def test_areas_and_volumes_are_no_lengths(text: str, number: float, unit: str) -> None:
+    """In words and in signs."""
+    (value,) = values(text)
+    assert (value.number, value.unit) == (number, unit)
+
+
+def test_a_count_does_not_take_the_currency_of_the_next_amount() -> None:
+    """The euros are those of 45."""
+    assert [(value.number, value.unit) for value in values("Three pallets mean EUR 45.")] == [(3, ""), (45, "EUR")]
+    assert [(value.number, value.unit) for value in values("It costs 20 Swiss francs.")] == [(20, "CHF")]
