@@ -322,7 +322,7 @@ GENERATION: Final = Doubt(
         "altered": 1.58,
         "on_topic": -1.14,
     },
-    lines=Lines(sound=-0.45, suspected=0.91, broken=2.58),
+    lines=Lines(sound=-0.45, suspected=0.91, broken=1.9),
     unusual=2.0,
     known=Lines(sound=1.77, suspected=4.57),
     heard=_heard_of_generation,

@@ -51,6 +51,7 @@ RULES: Final[Mapping[str, Stage]] = {
     "rewrite": "retrieval",  # the rewritten query dropped a constraint that nothing meets
     "ranking": "ranking",
     "generation": "generation",
+    "altered": "generation",  # one thing of the answer that the prompt does not state, or states otherwise
     "miscited": "citation",
     "uncited": "citation",  # no citation, or none that names a chunk of the prompt
 }
@@ -75,6 +76,13 @@ REASONS: Final = (
 CERTAIN: Final = ("version",)  # kinds that are read with precision; a time may be the asker's own ("two weeks ago")
 FACET_MET: Final = 0.5  # match from which a facet is met
 MATCHED: Final = 0.8  # share of the question's words in one chunk that meets all facets, which then matches it
+ABSENCE: Final = 2.0  # log odds that generation needs above its line for each by which the evidence is in doubt
+LITTLE: Final = 0.5  # doubt of the evidence, in log odds above the line, up to which one wrong thing proves
+FEW_ABSENT: Final = 1  # words that stand nowhere in the prompt, up to which an answer is told in its words
+OWN_WORDS: Final = 1 / 3  # the same, of one claim's words beyond the question
+OPPOSED: Final = 0.7  # contradiction that proves in such an answer, and one that proves where much is copied
+LIKELY: Final = 0.6
+HALF_COPIED: Final = 0.4  # share of a claim's pairs of words in one place of the contradicting chunk
 COPIED: Final = 0.75  # share of a claim's pairs of words in one place of the prompt, from which it is a copy of it
 CITED: Final = 0.9  # share of the claims with a citation, from which on they are cited
 FEW_CITED: Final = 0.5  # share below which citations are missing
@@ -310,8 +318,11 @@ def proofs(case: Case) -> dict[str, float]:
     if _retrieval(replaced(case, raised={})).state == "broken":
         found["rewrite"] = 0.0
     found["ranking"] = _ranking_margin(case)
-    if _is_generation_judged(case) and _is_evident(bare) and not case.signs.hedged:
-        found["generation"] = case.level(GENERATION).margin
+    if _is_generation_judged(case) and not case.signs.hedged:
+        absence = _absence(bare)
+        found["generation"] = _generation_margin(case, absence)
+        if absence <= LITTLE and _has_one_thing_wrong(case.signs):
+            found["altered"] = 0.0
     if case.cites and case.signs.cited is not None and case.signs.readable:
         if _is_uncited(case):
             found["uncited"] = 0.0
@@ -333,17 +344,25 @@ def _odds_of(share: float) -> float:
     return math.log(inside / (1 - inside))
 
 
-def _is_evident(case: Case) -> bool:
-    """Whether the evidence is in the prompt, as far as question and chunks tell: a break of generation needs that.
+def _absence(case: Case) -> float:
+    """How doubtful it is that the evidence is in the prompt, as far as question and chunks tell: 0 where they tell that
+    it is, else by how much, in log odds, the doubt of retrieval lies above its line of soundness; inf where an earlier
+    stage is broken or suspected. A break of generation needs the evidence in the prompt.
 
     What is usual for the service counts for nothing here, so that no traffic makes a suspicion of a break.
     """
     if case.reference == "oracle":
-        return _retrieval(case).state == _ranking(case).state == "sound"
+        return 0.0 if _retrieval(case).state == _ranking(case).state == "sound" else math.inf
     alone, doubted = replaced(case, usual={}), ("broken", "suspected")
     if _with_probe(_retrieval(alone), case.probe).state in doubted or _ranking(alone).state in doubted:
-        return False
-    return _is_matched(case.signs) or alone.level(RETRIEVAL).is_sound
+        return math.inf
+    level = alone.level(RETRIEVAL)
+    return 0.0 if _is_matched(case.signs) else max(0.0, level.odds - (level.lines.sound or 0.0))
+
+
+def _generation_margin(case: Case, absence: float) -> float:
+    """By how much generation lies above its line of proof; the more doubtful the evidence is, the more it needs."""
+    return case.level(GENERATION).margin - (ABSENCE * absence if absence else 0.0)
 
 
 def _generation(case: Case) -> StageFinding:
@@ -364,8 +383,11 @@ def _generation(case: Case) -> StageFinding:
     if signs.supported is None:
         return _finding("generation", "not_known", "undecided")
     level, lines = case.level(GENERATION), _claim_lines(case.claims)
-    is_invented = case.is_proven("generation", level.margin) and not signs.hedged
-    if (is_invented or (case.reference == "oracle" and _is_proven(signs))) and _is_evident(case):
+    absence = _absence(case)
+    is_invented = case.is_proven("generation", _generation_margin(case, absence))
+    is_altered = absence <= LITTLE and _has_one_thing_wrong(signs) and case.is_proven("altered")
+    is_told = (is_invented or is_altered) and not signs.hedged
+    if is_told or (case.reference == "oracle" and not absence and _is_proven(signs)):
         return _finding("generation", "broken", None, *lines)
     if _is_altered(signs) or level.is_suspected:
         return _finding("generation", "suspected", "contradicted" if signs.contradicted else "unsupported", *lines)
@@ -391,6 +413,18 @@ def _unanswerable(case: Case) -> StageFinding:
 def _is_altered(signs: Signs) -> bool:
     """Whether one thing of a claim stands exchanged in its place; the place may be that of another line or version."""
     return (signs.contradicted or 0.0) >= SUPPORTED
+
+
+def _has_one_thing_wrong(signs: Signs) -> bool:
+    """Whether an answer is told in the prompt's words, but for a figure, date or name that stands nowhere and that no
+    arithmetic gives, or for something that stands otherwise in its place there. Of a paraphrase words cannot tell."""
+    absent, against = signs.absent or 0, signs.contradicted or 0.0
+    is_odd = bool(signs.odd) and absent <= FEW_ABSENT and (signs.foreign or 0.0) <= OWN_WORDS
+    return (
+        is_odd
+        or (against >= OPPOSED and absent <= FEW_ABSENT)
+        or (against >= LIKELY and (signs.altered or 0.0) >= HALF_COPIED)
+    )
 
 
 def _is_proven(signs: Signs) -> bool:

@@ -49,7 +49,7 @@ COPIES: Final = 60
 """Requests that each fault breaks at most."""
 _STEP: Final = 0.25  # log odds by which lines come down where labels allow it
 _LOWEST: Final = -2.0
-_SWITCHES: Final = ("rewrite", "uncited")  # rules without a score: they prove, or they do not
+_SWITCHES: Final = ("rewrite", "altered", "uncited")  # rules without a score: they prove, or they do not
 
 JudgeAll: TypeAlias = Callable[[Sequence[RequestRecord]], Mapping[str, tuple[Analysis, Case]]]
 """Judges requests without gold evidence, by id; one that cannot be judged is left out."""

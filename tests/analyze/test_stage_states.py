@@ -252,6 +252,17 @@ def test_a_made_up_answer_breaks_generation_only_where_the_evidence_is_in_the_pr
     assert judged(INVENTED | {"hedged": True})["generation"].state == "suspected"
 
 
+def test_the_less_sure_the_evidence_is_the_more_must_speak_against_an_answer() -> None:
+    """Where it is in doubt, an invention by every sign is proven, and one by fewer signs, which it would prove beside
+    evidence that is there, is suspected."""
+    doubtful = {"pool_match": 0.3, "first_match": 0.3, "packed_match": 0.3, "pool_facets": 0.5, "packed_facets": 0.5}
+    faint = INVENTED | {"odd": 1, "absent": 6, "weakest": 0.3, "foreign": 0.6, "on_topic": 0.2}
+    assert judged(INVENTED | doubtful)["retrieval"].state == "not_known"
+    assert judged(INVENTED | doubtful)["generation"].state == "broken"
+    assert judged(faint)["generation"].state == "broken"
+    assert judged(faint | doubtful)["generation"].state == "suspected"
+
+
 def test_a_refusal_beside_gold_evidence_breaks_generation() -> None:
     """The evidence is in the prompt, and the answer says that it is not."""
     declined = {"declined": True, "supported": None, "answered": None, "claims": 0}
@@ -276,12 +287,19 @@ def test_an_answer_that_says_what_is_not_there_need_not_cite() -> None:
     assert judged(bare | {"hedged": True})["citation"].state == "suspected"
 
 
-def test_a_changed_copy_is_a_break_only_with_gold_evidence() -> None:
-    """Without it, it may be a copy of another line of the prompt."""
-    copied = {"altered": 0.9, "contradicted": 0.9}
-    assert judged(copied)["generation"].state == "suspected"
-    assert judged(copied)["generation"].reason == "contradicted"
-    assert judged(copied, reference="oracle")["generation"].state == "broken"
+def test_one_wrong_thing_in_the_words_of_the_prompt_is_a_break() -> None:
+    """A value that stands nowhere, or something exchanged in its place, in an answer that has no other words than the
+    prompt's; in a paraphrase it is suspected, and so where the evidence is in doubt. With gold evidence a copy does."""
+    stray, exchanged = {"odd": 1, "absent": 1, "foreign": 0.2}, {"contradicted": 0.8, "altered": 0.1, "absent": 1}
+    doubtful = {"pool_match": 0.3, "first_match": 0.3, "packed_match": 0.3, "pool_facets": 0.5, "packed_facets": 0.5}
+    for wrong in (stray, exchanged):
+        assert judged(wrong)["generation"].state == "broken"
+        assert judged(wrong | {"hedged": True})["generation"].state != "broken"
+        assert judged(wrong | doubtful)["generation"].state != "broken"
+        assert judged(wrong | {"absent": 6})["generation"].state != "broken"
+    assert judged(exchanged | {"contradicted": 0.6})["generation"].state == "suspected"
+    assert judged(exchanged | {"contradicted": 0.6, "altered": 0.9})["generation"].state == "broken"
+    assert judged(exchanged | {"contradicted": 0.6, "altered": 0.9}, reference="oracle")["generation"].state == "broken"
 
 
 @pytest.mark.parametrize(
