@@ -39,14 +39,7 @@ from bench import subjects
 ROUNDS, BLOCK, MEMORY = 12, 100, 20_000
 ALL_ROUNDS, ALL_BLOCK, QUESTIONS = 14, 200, 64
 SIZES = (10, 50, 100, 200)  # candidates, for the slope
-BOUNDS = {  # of all processor time, x bare
-    "ragtrace": 4.0,
-    "ragtrace record only": 2.5,
-    "ragtrace not sampled": 1.5,
-    "ragtrace, worker": 4.0,
-    "record only, worker": 2.5,
-    "not sampled, worker": 1.5,
-}
+BOUNDS = {"ragtrace": 4.0, "ragtrace record only": 2.5, "ragtrace not sampled": 1.5}  # of all processor time, x bare
 
 
 @dataclass
@@ -97,14 +90,14 @@ def show(chosen: list[subjects.Subject], figures: dict[str, Figures]) -> None:
     base = figures["bare"]
     nothing = median(figures["nothing"].process) / 1000
     bare = percentile(base.wall, 0.5), percentile(base.thread, 0.5), median(base.process) / 1000 - nothing
-    print(f"{'':24}{'wall p50':>9}{'x bare':>8}{'p99/p50':>8}{'cpu p50':>9}{'x bare':>8}{'p99/p50':>8}", end="")
+    print(f"{'':30}{'wall p50':>9}{'x bare':>8}{'p99/p50':>8}{'cpu p50':>9}{'x bare':>8}{'p99/p50':>8}", end="")
     print(f"{'all cpu':>9}{'x bare':>8}{'kept':>6}   (microseconds per request)")
     for subject in chosen:
         found = figures[subject.name]
         wall, thread = percentile(found.wall, 0.5), percentile(found.thread, 0.5)
         tails = percentile(found.wall, 0.99) / wall, percentile(found.thread, 0.99) / thread
         spent = median(found.process) / 1000 - nothing
-        print(f"{subject.name:24}{wall:9.1f}{wall / bare[0]:8.2f}{tails[0]:8.1f}", end="")
+        print(f"{subject.name:30}{wall:9.1f}{wall / bare[0]:8.2f}{tails[0]:8.1f}", end="")
         print(f"{thread:9.1f}{thread / bare[1]:8.2f}{tails[1]:8.1f}", end="")
         print(f"{spent:9.1f}{spent / bare[2]:8.2f}{subject.kept():6}")
 
@@ -114,14 +107,14 @@ def show_all_cpu(chosen: list[subjects.Subject], figures: dict[str, Figures]) ->
     nothing = median(figures["nothing"].process)
     spent = {subject.name: [each - nothing for each in figures[subject.name].process] for subject in chosen}
     bare, tail = median(spent["bare"]), percentile(figures["bare"].thread, 0.99)
-    print(f"{'':24}{'all cpu us':>11}{'x bare':>8}{'quartiles':>16}{'bound':>7}", end="")
+    print(f"{'':30}{'all cpu us':>11}{'x bare':>8}{'quartiles':>16}{'bound':>7}", end="")
     print(f"{'caller us':>11}{'x bare':>8}{'p99 x bare':>12}{'kept':>6}")
     for subject in chosen[1:]:
         own, found = spent[subject.name], figures[subject.name]
         low, _, high = quantiles(own, n=4, method="inclusive")
-        bound = BOUNDS.get(subject.name)
+        bound = BOUNDS.get(subject.name.removesuffix(", worker"))
         caller = percentile(found.thread, 0.5)
-        print(f"{subject.name:24}{median(own) / 1000:11.1f}{median(own) / bare:8.2f}", end="")
+        print(f"{subject.name:30}{median(own) / 1000:11.1f}{median(own) / bare:8.2f}", end="")
         print(f"{f'{low / bare:.2f} to {high / bare:.2f}':>16}{bound or '':>7}{caller:11.1f}", end="")
         print(f"{caller / percentile(figures['bare'].thread, 0.5):8.2f}", end="")
         print(f"{percentile(found.thread, 0.99) / tail:12.2f}{subject.kept():6}")
@@ -183,7 +176,7 @@ def closed_loop(subject: subjects.Subject, work: subjects.Work, count: int) -> N
     block(subject, work, count, figures)
     wall = percentile(figures.wall, 0.5)
     tail = percentile(figures.wall, 0.99), percentile(figures.thread, 0.99)
-    print(f"{subject.name:24} p50 {wall:.1f}, p99 {tail[0]:.1f} (wall) {tail[1]:.1f} (cpu), kept {subject.kept()}")
+    print(f"{subject.name:30} p50 {wall:.1f}, p99 {tail[0]:.1f} (wall) {tail[1]:.1f} (cpu), kept {subject.kept()}")
 
 
 def options() -> argparse.Namespace:
@@ -211,8 +204,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         chosen = [subjects.nothing(work), subjects.bare(work), subjects.bare_with_json(work)]
-        chosen += [make(work, folder) for make in (subjects.with_spans, subjects.record_only, subjects.unsampled)]
-        chosen += subjects.handed_over(work, folder)
+        builds: list[subjects.Build] = ["host", "worker"] if given.all_cpu else ["host"]
+        for build in builds:
+            ours = subjects.with_spans, subjects.record_only, subjects.unsampled
+            chosen += [make(work, folder, build) for make in ours]
         if not given.no_peers:
             chosen += peers(work, folder)
         if given.only:
@@ -234,10 +229,10 @@ def main() -> None:
 def run_more(ours: list[subjects.Subject], work: subjects.Work, given: argparse.Namespace) -> None:
     """Slope, memory and, on request, the closed loop of ragtrace's own subjects."""
     for subject in ours:
-        print(f"{subject.name:24} {slope(subject, random.Random(2), 50, given.rounds // 3 + 1):.3f} us per candidate")
+        print(f"{subject.name:30} {slope(subject, random.Random(2), 50, given.rounds // 3 + 1):.3f} us per candidate")
     for subject in ours if given.memory else ():
         grown, opened = memory(subject, work, given.memory)
-        print(f"{subject.name:24} {grown / 1024:+.0f} KiB after {given.memory} requests, {opened} bytes per open one")
+        print(f"{subject.name:30} {grown / 1024:+.0f} KiB after {given.memory} requests, {opened} bytes per open one")
     for subject in ours if given.closed_loop else ():
         closed_loop(subject, work, given.memory or MEMORY)
 

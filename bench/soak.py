@@ -44,6 +44,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rate", type=int, default=RATE, help="requests a second")
     parser.add_argument("--seconds", type=int, default=SECONDS)
     parser.add_argument("--subject", choices=list(makers), default="ragtrace record only")
+    parser.add_argument("--build", choices=["host", "worker"], default="host", help="who builds the records")
     given = parser.parse_args()
     given.make = makers[given.subject]
     return given
@@ -54,7 +55,7 @@ def main() -> None:
     given = options()
     work = subjects.Work(50, 64)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        subject = given.make(work, Path(name))
+        subject = given.make(work, Path(name), given.build)
         subject.begin()
         began, spent = time.monotonic(), time.process_time()
         done, shown, points = 0, 0, []

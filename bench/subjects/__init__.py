@@ -1,10 +1,11 @@
 """What `bench/overhead.py` measures: the work, OpenTelemetry alone, and ragtrace; other tools are in `bench/peers/`."""
 
 from bench.subjects.opentelemetry import Exported, bare, bare_with_json, nothing
-from bench.subjects.ours import bytes_per_open_request, handed_over, record_only, unsampled, with_spans
+from bench.subjects.ours import Build, bytes_per_open_request, record_only, unsampled, with_spans
 from bench.subjects.work import Hits, Subject, Work
 
 __all__ = [
+    "Build",
     "Exported",
     "Hits",
     "Subject",
@@ -12,7 +13,6 @@ __all__ = [
     "bare",
     "bare_with_json",
     "bytes_per_open_request",
-    "handed_over",
     "nothing",
     "record_only",
     "unsampled",

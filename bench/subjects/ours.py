@@ -8,7 +8,7 @@ import itertools
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from opentelemetry.trace import ProxyTracerProvider, TracerProvider
 
@@ -19,47 +19,35 @@ from ragtrace.collect import Builder, default_folder
 from ragtrace.record import install
 from ragtrace.store import Store
 
-__all__ = ["bytes_per_open_request", "handed_over", "record_only", "unsampled", "with_spans"]
+__all__ = ["bytes_per_open_request", "record_only", "unsampled", "with_spans"]
+
+Build: TypeAlias = Literal["host", "worker"]
 
 _OPEN = 200  # requests that are open at once when their memory is measured
 
 
-def with_spans(work: Work, folder: Path) -> Subject:
+def with_spans(work: Work, folder: Path, build: Build = "host") -> Subject:
     """Spans, and records with full content in SQLite."""
     exported = Exported()
-    return _subject("ragtrace", work, folder, exported.provider, exported, 1.0)
+    return _subject("ragtrace", work, folder, exported.provider, exported, 1.0, build)
 
 
-def record_only(work: Work, folder: Path) -> Subject:
+def record_only(work: Work, folder: Path, build: Build = "host") -> Subject:
     """Records alone, as in a host without OpenTelemetry's SDK."""
-    return _subject("ragtrace record only", work, folder, ProxyTracerProvider(), None, 1.0)
+    return _subject("ragtrace record only", work, folder, ProxyTracerProvider(), None, 1.0, build)
 
 
-def unsampled(work: Work, folder: Path) -> Subject:
+def unsampled(work: Work, folder: Path, build: Build = "host") -> Subject:
     """Spans alone: the requests are outside the random sample, and only a late flag keeps one."""
     exported = Exported()
-    return _subject("ragtrace not sampled", work, folder, exported.provider, exported, 0.0)
-
-
-def handed_over(work: Work, folder: Path) -> list[Subject]:
-    """The same with `build="worker"`."""
-    exported = [Exported(), Exported()]
-    return [
-        _subject("ragtrace, worker", work, folder, exported[0].provider, exported[0], 1.0, build="worker"),
-        _subject("record only, worker", work, folder, ProxyTracerProvider(), None, 1.0, build="worker"),
-        _subject("not sampled, worker", work, folder, exported[1].provider, exported[1], 0.0, build="worker"),
-    ]
+    return _subject("ragtrace not sampled", work, folder, exported.provider, exported, 0.0, build)
 
 
 def _subject(
-    name: str,
-    work: Work,
-    folder: Path,
-    provider: TracerProvider,
-    exported: Exported | None,
-    rate: float,
-    build: Literal["host", "worker"] = "host",
+    name: str, work: Work, folder: Path, provider: TracerProvider, exported: Exported | None, rate: float, build: Build
 ) -> Subject:
+    if build == "worker":
+        name = f"{name}, worker"
     url = f"sqlite:///{folder / name.replace(' ', '-').replace(',', '')}.db"
     ragtrace.configure(
         service="bench",

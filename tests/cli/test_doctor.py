@@ -117,7 +117,7 @@ def test_counts_what_waits_in_the_spool(doctor: Doctor, store_url: str) -> None:
     spool.close()
     reported = json.loads(doctor("--store", store_url, "--json").stdout)["store"]["spool"]
 
-    assert reported == {"folder": str(default_folder(store_url)), "entries": 2, "damaged": 0}
+    assert reported == {"folder": str(default_folder(store_url)), "entries": 2, "handed": 0, "damaged": 0}
     assert "2 entries wait" in doctor("--store", store_url).stdout
 
 
