@@ -60,8 +60,8 @@ def filled(file: Path, requests: int) -> str:
     return url
 
 
-def measured(url: str) -> tuple[int, float]:
-    """SQLite's steps of one scrape, and the median milliseconds of some."""
+def measured(url: str) -> tuple[int, float, float]:
+    """SQLite's steps of one scrape, and the median milliseconds of some, of the clock and of the processor."""
     steps = [0]
 
     def step() -> int:
@@ -76,13 +76,14 @@ def measured(url: str) -> tuple[int, float]:
         opened = steps[0]
         collected(store)
     sa.event.remove(sa.Engine, "connect", connected)
-    taken = []
+    taken, spent = [], []
     with Store.open(url) as store:
         for _ in range(ROUNDS):
-            started = time.perf_counter()
+            started, used = time.perf_counter(), time.thread_time()
             collected(store)
             taken.append(1000 * (time.perf_counter() - started))
-    return steps[0] - opened, median(taken)
+            spent.append(1000 * (time.thread_time() - used))
+    return steps[0] - opened, median(taken), median(spent)
 
 
 def main(sizes: list[int]) -> None:
@@ -92,10 +93,10 @@ def main(sizes: list[int]) -> None:
             url = filled(Path(folder) / f"{size}.db", size)
             with Store.open(url) as store:
                 held = store.counts()
-            steps, milliseconds = measured(url)
+            steps, milliseconds, spent = measured(url)
             print(
                 f"{held['request']:>7} requests, {held['job']:>7} jobs, {held['total']} totals: "
-                f"{steps} steps, {milliseconds:.0f} ms"
+                f"{steps} steps, {milliseconds:.0f} ms, {spent:.0f} of the processor"
             )
 
 

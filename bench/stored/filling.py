@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -58,14 +59,19 @@ def request_id(number: int) -> str:
 
 def fill(store: Store, requests: int, size: Callable[[], int], first: int = 0) -> None:
     """Write and analyze requests. size: bytes of the store now. Raises: OSError when it becomes larger than LARGEST."""
-    prose = Prose(1)
-    texts = [prose.text(_LENGTH) for _ in range(_POOL)]
+    texts = _texts()
     for start in range(first, requests, _BATCH):
         numbers = range(start, min(start + _BATCH, requests))
         store.write([_record(number, texts) for number in numbers])
         store.finish([_finished(job) for job in store.claim("bench", limit=len(numbers))])
         if start % _LOOK == 0 and size() > LARGEST:
             raise OSError(f"{start:,} requests take {size():,} bytes, more than {LARGEST:,}")
+
+
+@cache
+def _texts() -> list[str]:
+    prose = Prose(1)
+    return [prose.text(_LENGTH) for _ in range(_POOL)]
 
 
 def _record(number: int, texts: list[str]) -> RequestRecord:
