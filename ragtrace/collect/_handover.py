@@ -7,7 +7,7 @@ once `write` has returned, as what is committed to a database does.
 from __future__ import annotations
 
 import errno
-import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,12 +15,12 @@ from typing import Final
 
 from ragtrace.collect._delivery import Delivery, Finisher, Writer
 from ragtrace.collect.spool import SEGMENT_BYTES, Spool, SpoolFile, encode_entries, handed_folder, lock_segment
+from ragtrace.errors import StoreUnavailable
 from ragtrace.record import build_record, scrub
 from ragtrace.types import Fault, Item, TakenRequest
 
 __all__ = ["Builder", "HandOver", "RecordWriter"]
 
-_LOG: Final = logging.getLogger("ragtrace")
 _MEASURE_EVERY: Final = 10.0  # seconds
 
 
@@ -119,11 +119,18 @@ class Builder:
     Args:
         open_writer: opens the store.
         folders: the spool's, and the one in which it lies while that cannot be used.
+
+    Raises: StoreUnavailable where another user owns one of them.
     """
 
     def __init__(self, open_writer: Callable[[], Writer], folders: Sequence[Path], retry: tuple[float, float]) -> None:
+        for folder in folders:
+            if folder.is_dir() and (owner := folder.stat().st_uid) != os.getuid():
+                raise StoreUnavailable(
+                    f"the spool {folder} belongs to the user {owner} and this process runs as {os.getuid()}; run "
+                    "`ragtrace build` as the user that the application runs as"
+                )
         handed, *others = [*map(handed_folder, folders), *folders]
-        handed.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._spool = Spool(handed, tuple(others))
         self._faults: list[Fault] = []
         finisher = Finisher(lambda item: item, scrub, "ragtrace", self._faults.append)

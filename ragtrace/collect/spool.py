@@ -245,7 +245,7 @@ class Spool:
         if self.folder is None:
             raise OSError(errno.EROFS, "there is no spool folder")
         folder = self.folder / "damaged"
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / f"{uuid.uuid4().hex}.bin").write_bytes(raw)
 
     def close(self) -> bool:

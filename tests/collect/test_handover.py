@@ -15,6 +15,7 @@ import pytest
 import ragtrace
 from ragtrace.collect import Builder, HandOver, RecordWriter, default_folder
 from ragtrace.collect.spool import encode_entries, encode_entry, handed_folder, lock_segment, read_entries
+from ragtrace.errors import StoreUnavailable
 from ragtrace.store import Store
 from ragtrace.types import Fault, Feedback, Item, RequestRecord, TakenRequest, replace
 
@@ -227,6 +228,14 @@ def test_while_the_store_is_away_all_waits(url: str) -> None:
     with Store.open(url) as store:
         assert store.counts()["request"] == 3
         assert {fault.where for fault in store.faults()} == {"sink.write"}
+
+
+def test_a_worker_of_another_user_is_told(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could read nothing, and would wait for ever."""
+    hand_over(url, 1)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.raises(StoreUnavailable, match=r"belongs to the user .* as 12345; run `ragtrace build` as the user"):
+        Builder(lambda: Store.open(url), [default_folder(url)], RETRY)
 
 
 def test_a_killed_application_loses_no_flagged_request(url: str) -> None:
