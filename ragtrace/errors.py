@@ -16,7 +16,8 @@ RagtraceError
 └── StoreError              the database or the spool
     ├── StoreUnavailable    cannot be opened or reached: try again, or mend the path or the server
     ├── CorruptStore        the file is no database, or a damaged one
-    └── SchemaMismatch      the schema is older or newer than this ragtrace
+    ├── SchemaMismatch      the schema is older or newer than this ragtrace
+    └── NewerForm           what waits in a spool was written by a newer ragtrace
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ __all__ = [
     "InputError",
     "MissingExtraError",
     "ModelError",
+    "NewerForm",
     "NotJudged",
     "ProbeError",
     "RagtraceError",
@@ -142,3 +144,7 @@ class CorruptStore(StoreError):
 
 class SchemaMismatch(StoreError):
     """The database's schema is older or newer than this ragtrace."""
+
+
+class NewerForm(StoreError):
+    """What waits in a spool was written by a newer ragtrace."""

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from functools import cache
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
@@ -15,7 +14,7 @@ import typer
 
 from ragtrace import config
 from ragtrace.config import SETTINGS, variable
-from ragtrace.errors import ConfigurationError, RecordError, StoreUnavailable
+from ragtrace.errors import ConfigurationError, NewerForm, RecordError, StoreUnavailable
 from ragtrace.safe_text import harmless
 
 if TYPE_CHECKING:
@@ -177,8 +176,12 @@ def spooled(url: str, given: str | None) -> dict[str, Any]:
     waiting = dict.fromkeys(folders, 0)
     for folder in folders:
         for segment in folder.glob("*.seg"):
-            with suppress(FileNotFoundError):  # a recording process has just stored and deleted it
+            try:
                 waiting[folder] += sum(1 for _ in read_entries(segment.read_bytes()))
+            except FileNotFoundError:  # a recording process has just stored and deleted it
+                continue
+            except NewerForm:  # it waits for another version; how many are in it cannot be told
+                waiting[folder] += 1
     damaged = sum(len(list(folder.glob("damaged/*"))) for folder in folders)
     fullest = max(folders, key=lambda folder: waiting[folder])
     handed = sum(count for folder, count in waiting.items() if folder.name == HANDED)

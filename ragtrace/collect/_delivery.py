@@ -7,12 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
-from typing import Final, NamedTuple, Protocol
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from ragtrace.collect._queue import ITEMS, Queue, Waiting
 from ragtrace.collect._threads import FlushBarrier, Periodic
 from ragtrace.collect.spool import Spool, SpoolFile, encode_entry
-from ragtrace.errors import CorruptStore, RagtraceError, RecordError, SchemaMismatch, StoreUnavailable
+from ragtrace.errors import CorruptStore, NewerForm, RagtraceError, RecordError, SchemaMismatch, StoreUnavailable
 from ragtrace.record import Draft
 from ragtrace.record.guard import fault_now, is_of_the_host, place_of
 from ragtrace.types import Fault, Item
@@ -163,6 +164,14 @@ class Writer(Protocol):
         """Let go of it."""
 
 
+@runtime_checkable
+class TakesSegments(Protocol):
+    """A writer to which whole segments can be given as they are."""
+
+    def take_over(self, segment: SpoolFile, /) -> None:
+        """Take one, which needs no room on the disk. Raises: OSError."""
+
+
 class Delivery:
     """A writer that is opened when needed and closed when it fails; a failure pauses delivery, longer each time."""
 
@@ -183,6 +192,8 @@ class Delivery:
         self._shortest, self._longest = retry
         self._pause = 0.0
         self._retry_at = 0.0
+        self._takes_segments = False
+        self._newer: set[Path] = set()  # segments that wait for a newer ragtrace
 
     @property
     def is_due(self) -> bool:
@@ -206,6 +217,18 @@ class Delivery:
         """Write what waits in the spool's pending segments."""
         return not self._spool.pending or self._deliver(self._replay)
 
+    def hand_over(self) -> None:
+        """Give pending segments to a writer that takes them whole, also one that has just refused a batch: its disk may
+        be full, and this takes no room."""
+        if not (self._takes_segments and self._spool.pending):
+            return
+        try:
+            if self._writer is None:
+                self._writer = self._open_writer()
+            self._replay()
+        except Exception as error:
+            _LOG.warning("segments of the spool cannot be handed over: %s", error)
+
     def close(self) -> None:
         """Close the writer."""
         writer, self._writer = self._writer, None
@@ -225,6 +248,7 @@ class Delivery:
         try:
             if self._writer is None:
                 self._writer = self._open_writer()
+                self._takes_segments = isinstance(self._writer, TakesSegments)
             step()
         except Exception as error:
             self._failed(error)
@@ -251,7 +275,17 @@ class Delivery:
     def _replay(self) -> None:
         for segment in tuple(self._spool.pending):
             try:
+                if isinstance(self._writer, TakesSegments):
+                    self._writer.take_over(segment)
+                    self._spool.pending.remove(segment)
+                    segment.release()
+                    continue
                 self._replay_segment(segment)
+            except NewerForm as error:  # it waits for another version, the others do not
+                if segment.path not in self._newer:
+                    self._newer.add(segment.path)
+                    self._report(self._fault("sink.spool", "newer", f"{segment.path} waits: {error}"))
+                continue
             except FileNotFoundError:
                 self._report(self._fault("sink.spool", "missing", f"{segment.path} was deleted by somebody else"))
             self._spool.remove(segment)
@@ -381,6 +415,7 @@ class StoreStep:
             self._in_step = is_written or not loose
             is_stored = is_written and self._delivery.replay() and self._deliver_faults()
             if not is_stored:
+                self._delivery.hand_over()
                 self._spool_writer.join()
             self._left = tuple(self._spool.pending)
             self._answered = asked

@@ -42,15 +42,34 @@ class HandOver:
     def write(self, items: Sequence[Item], /) -> None:
         """Write all of them to the disk itself. Raises: OSError, RecordError."""
         entries = encode_entries(items)
-        self._refuse_too_much(len(entries))
+        self._refuse_too_much()
         segment = self._segment()
         try:
             segment.append(entries)
             segment.sync()
             self._size += len(entries)
             self._last = segment.path
+        except OSError:
+            if not segment.size:
+                segment.path.unlink(missing_ok=True)
+            raise
         finally:
             segment.release()
+
+    def take_over(self, segment: SpoolFile) -> None:
+        """Hand over a segment of the application's own as it is, which takes no room. Raises: OSError."""
+        folder = self._spool.folder
+        if folder is None:
+            raise OSError(errno.EROFS, "there is no spool folder")
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            os.rename(segment.path, folder / segment.path.name)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            self.write([entry.item for entry in segment.entries() if entry.item is not None])
+            segment.path.unlink(missing_ok=True)
+        self._measured_at = -_MEASURE_EVERY
 
     def close(self) -> None:
         """Nothing is held."""
@@ -64,11 +83,11 @@ class HandOver:
             last.release()
         return self._spool.new_segment()
 
-    def _refuse_too_much(self, further: int) -> None:
+    def _refuse_too_much(self) -> None:
         now, folder = time.monotonic(), self._spool.folder
         if folder is not None and now - self._measured_at >= _MEASURE_EVERY:
             self._size, self._measured_at = sum(_size(path) for path in folder.glob("*.seg")), now
-        if self._size + further > self._limit:
+        if self._size >= self._limit:  # one batch may pass it: else a large one would never be taken
             raise OSError(
                 errno.ENOSPC,
                 f"{self._size:,} bytes wait in {folder} and spool_bytes allows {self._limit:,}; run `ragtrace build "
@@ -130,7 +149,8 @@ class Builder:
                     f"the spool {folder} belongs to the user {owner} and this process runs as {os.getuid()}; run "
                     "`ragtrace build` as the user that the application runs as"
                 )
-        handed, *others = [*map(handed_folder, folders), *folders]
+        usable = sorted(folders, key=lambda folder: not folder.is_dir())
+        handed, *others = [*map(handed_folder, usable), *usable]
         self._spool = Spool(handed, tuple(others))
         self._faults: list[Fault] = []
         finisher = Finisher(lambda item: item, scrub, "ragtrace", self._faults.append)
@@ -140,7 +160,7 @@ class Builder:
         self.stored = 0
 
     def step(self) -> bool:
-        """Store what waits; whether there was anything, and all of it could be."""
+        """Store what waits; whether any of it could be."""
         if not self._delivery.is_due:
             return False
         self._spool.adopt()
@@ -151,7 +171,7 @@ class Builder:
         if is_stored and self._faults:
             faults, self._faults[:] = self._faults.copy(), []
             self._delivery.deliver(faults, [])
-        return is_stored
+        return is_stored and len(self._spool.pending) < segments
 
     def _count(self, items: int) -> None:
         self.stored += items

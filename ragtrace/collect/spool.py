@@ -355,7 +355,7 @@ def _entry(payload: bytes) -> bytes:
 
 
 def decode_entry(payload: bytes) -> Sequence[Item]:
-    """The items of an entry. Raises: RecordError when it is none that this version knows; SchemaMismatch where a newer
+    """The items of an entry. Raises: RecordError when it is none that this version knows; NewerForm where a newer
     one has written it."""
     if payload.startswith(b"{"):
         return [_decode_item(payload)]

@@ -406,7 +406,7 @@ def _known() -> dict[str, Any]:
 
 @cache
 def _recorded() -> tuple[Vanilla, Corrective]:
-    ragtrace.configure(service=_SERVICE, capture_content="full")
+    ragtrace.configure(service=_SERVICE, build="host", capture_content="full")
     return _pipelines()
 
 

@@ -78,7 +78,7 @@ def assistant(scenario: str, healthy: Components) -> PolicyAssistant:
     Raises: ConfigurationError for an unknown scenario.
     """
     found = find_scenario(scenario)
-    ragtrace.configure(service=SERVICE, capture_content="full", tracer_provider=tracer_provider())
+    ragtrace.configure(service=SERVICE, build="host", capture_content="full", tracer_provider=tracer_provider())
     return PolicyAssistant(found.inject(healthy))
 
 

@@ -132,6 +132,7 @@ def _record(
     steps: _Steps,
 ) -> dict[str, list[AnsweredQuestion]]:
     ragtrace.configure(
+        build="host",
         service=SERVICE,
         store=store_url,
         enabled=True,

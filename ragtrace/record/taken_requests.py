@@ -10,6 +10,7 @@ instead.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from time import time_ns
@@ -20,7 +21,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, set_span_in_context
 
 from ragtrace.config import Config
-from ragtrace.errors import RecordError, SchemaMismatch
+from ragtrace.errors import NewerForm, RecordError
 from ragtrace.record._recorder import Draft
 from ragtrace.record._recording import Recording
 from ragtrace.record.coercion import Chunk, Chunks, Frozen, SnapshotColumns, TakenPacking
@@ -49,8 +50,10 @@ from ragtrace.types import (
 __all__ = ["Built", "build_record", "read_taken", "take_request", "write_taken"]
 
 _VERSION: Final = 1
+_SCHEME: Final = 20  # characters within which a URL shows that it is one
 _LONG: Final = 40  # characters of a text that is written once, with its places as numbers
 _COLUMNS, _ROWS, _READ = range(3)  # what items were taken as: of one shape, each by itself, or read at once
+_LOGIN: Final = re.compile(rb"://[^\s/?#]*@")
 _BARE: Final = ("",)  # as names: each row is one value, no tuple
 _BASIC: Final = frozenset({str, int, float, bool, type(None)})
 _UNFIT: Final = (msgspec.MsgspecError, AttributeError, LookupError, OverflowError, TypeError, ValueError)
@@ -132,6 +135,7 @@ class _Body(msgspec.Struct, array_like=True, gc=False):
 
     taken_at: int
     clock_skew: float
+    is_counted: bool  # what could not be read is counted already, by the spans that were described
     request_id: str
     service: str
     trace_id: str | None
@@ -182,6 +186,8 @@ def _taken(draft: RequestDraft) -> TakenRequest | None:
         body = _encode(_body(request, stages))
     except _UNFIT:
         return None
+    if _LOGIN.search(body):  # perhaps of a source, and no record tells that
+        return None
     return TakenRequest(body=body, texts=tuple(texts), weight=draft.weight)
 
 
@@ -197,11 +203,17 @@ class _Texts(dict[str, int]):
         return None if text is None else self[text]
 
     def columns(self, columns: Iterable[_Column]) -> tuple[list[_Column], tuple[int, ...]]:
-        """Columns with numbers in place of long texts, and which these are."""
+        """Columns with numbers in place of long texts, and which these are. URLs stay, so that logins can be seen."""
         written = list(columns)
         places = []
         for place, column in enumerate(written):
-            if column and type(column[0]) is str and len(column[0]) >= _LONG and {*map(type, column)} == {str}:
+            if (
+                column
+                and type(column[0]) is str
+                and len(column[0]) >= _LONG
+                and {*map(type, column)} == {str}
+                and not any("://" in text[:_SCHEME] for text in column)
+            ):
                 written[place] = [*map(self.__getitem__, column)]
                 places.append(place)
         return written, tuple(places)
@@ -212,6 +224,7 @@ def _body(request: RequestRecording, stages: list[Any]) -> _Body:
     return _Body(
         time_ns(),
         config.clock_skew,
+        request.span is not None and request.span.is_recording(),
         request.request_id,
         config.service,
         request.trace_id,
@@ -289,6 +302,8 @@ class _Stages:
         if isinstance(taken, Frozen):
             kind = _kind_of(taken.rows)
             rows = taken.rows if kind is tuple else [(row,) for row in taken.rows]
+            if rows and not rows[0]:
+                raise TypeError("rows without columns cannot be counted")
             columns, texts = self._texts.columns(zip(*rows, strict=True))  # rows of several lengths do not fit
             return _Items(_ROWS, () if kind is tuple else _BARE, columns, texts, None, [])  # type: ignore[arg-type]
         chunks = [chunk for _, chunk in taken.ranked]
@@ -338,11 +353,11 @@ def write_taken(requests: Iterable[TakenRequest]) -> bytes:
 
 
 def read_taken(body: bytes) -> list[TakenRequest]:
-    """The reverse. Raises: RecordError for bytes that are none; SchemaMismatch for those of a newer ragtrace."""
+    """The reverse. Raises: RecordError for bytes that are none; NewerForm for those of a newer ragtrace."""
     try:
         version = _decode_version(body)[0]
         if isinstance(version, int) and version > _VERSION:
-            raise SchemaMismatch(
+            raise NewerForm(
                 f"requests wait that were taken in form {version}, and this ragtrace reads up to {_VERSION}; upgrade "
                 "where `ragtrace build` runs before the applications"
             )
@@ -372,7 +387,7 @@ def build_record(taken: TakenRequest) -> Built:
     except _UNFIT as error:
         raise RecordError(f"a request that was taken cannot be built: {type(error).__name__}: {error}") from error
     assert isinstance(finished, RequestRecord)
-    return Built(finished, faults)
+    return Built(finished, [] if body.is_counted else faults)
 
 
 class _Worker:

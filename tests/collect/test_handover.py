@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 import ragtrace
 from ragtrace.collect import Builder, HandOver, RecordWriter, default_folder
-from ragtrace.collect.spool import encode_entries, encode_entry, handed_folder, lock_segment, read_entries
+from ragtrace.collect.spool import SpoolFile, encode_entries, encode_entry, handed_folder, lock_segment, read_entries
 from ragtrace.errors import StoreUnavailable
 from ragtrace.store import Store
 from ragtrace.types import Fault, Feedback, Item, RequestRecord, TakenRequest, replace
@@ -121,12 +122,39 @@ def test_few_files_wait_however_long_nobody_builds(url: str) -> None:
 
 def test_beyond_the_limit_nothing_more_is_taken(url: str) -> None:
     """The message says what waits, what is allowed, and what to do; what was taken stays."""
-    writer = HandOver(default_folder(url), 250)
+    writer = HandOver(default_folder(url), 100)
     said = Feedback(request_id="r1", score=1.0)
     writer.write([said, said])
-    with pytest.raises(OSError, match=r"bytes wait in .* spool_bytes allows 250; run `ragtrace build --follow`"):
+    with pytest.raises(OSError, match=r"bytes wait in .* spool_bytes allows 100; run `ragtrace build --follow`"):
         writer.write([said, said])
     assert build_all(url) == 2
+    after = HandOver(default_folder(url), 100)  # a batch that is larger than the limit, and nothing waits
+    after.write([said, said])
+    assert build_all(url) == 2
+
+
+def test_a_full_disk_keeps_nothing_from_being_handed_over(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the application has spooled is moved, not copied, and no empty file stays behind."""
+    ragtrace.configure(service="svc", store=url, build="worker")
+    assert ragtrace.flush(60)
+
+    def full(segment: SpoolFile) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(HandOver, "_segment", full)
+        ask(0, flag="keep")
+        assert not ragtrace.flush(60)
+        assert build_all(url) == 1
+    with Store.open(url) as store:
+        assert store.get_record("r0") is not None
+    append = SpoolFile.append
+    monkeypatch.setattr(SpoolFile, "append", lambda segment, entry: full(segment))
+    with pytest.raises(OSError, match="no space"):
+        HandOver(default_folder(url), 2**20).write([Feedback(request_id="r1", score=1.0)])
+    monkeypatch.setattr(SpoolFile, "append", append)
+    assert list(handed_folder(default_folder(url)).glob("*.seg")) == []
+    assert ragtrace.shutdown(60)
 
 
 def test_requests_that_cannot_be_built_are_set_aside(url: str) -> None:
@@ -156,10 +184,8 @@ def test_what_a_newer_version_wrote_waits_for_it(url: str, caplog: pytest.LogCap
     assert held is not None
     held.append(with_payload(newer, payload))
     held.release()
-    builder = Builder(lambda: Store.open(url), [default_folder(url)], RETRY)
-    assert not builder.step()
-    assert builder.waiting
-    builder.close()
+    (segment.parent / "zz.seg").write_bytes(encode_entry(Feedback(request_id="behind", score=1.0)))
+    assert build_all(url) == 2  # what lies in another file, and that something waits
     assert segment.exists()
     assert "upgrade where `ragtrace build` runs" in caplog.text
 

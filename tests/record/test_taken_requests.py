@@ -15,7 +15,7 @@ from opentelemetry.trace import get_tracer
 
 import ragtrace
 from ragtrace.config import load
-from ragtrace.errors import RecordError, SchemaMismatch
+from ragtrace.errors import NewerForm, RecordError
 from ragtrace.record import Draft, Recorder, build_record, install, read_taken, take_request, write_taken
 from ragtrace.record.requests import RequestDraft
 from ragtrace.types import Fault, Item, RequestRecord, TakenRequest
@@ -53,7 +53,9 @@ class Both:
             self.taken += 1
             (again,) = read_taken(write_taken([taken]))
             there, faults = build_record(again)
-            if request.tracer is None:  # else its spans were read before
+            if request.tracer is not None:  # its spans were described, which counted them
+                assert faults == []
+            else:
                 told = [(fault.where, fault.kind, fault.count) for fault in self.faults[here:]]
                 assert [(fault.where, fault.kind, fault.count) for fault in faults] == told
         else:
@@ -106,7 +108,7 @@ def as_mapping(number: int, text: str, score: float | None) -> Any:
 
 def as_rich(number: int, text: str, score: float | None) -> Any:
     """With metadata, a document and a source."""
-    about = {"page": number, "tags": ["a", text[:5]], "url": f"https://user:secret@host/{number}"}
+    about = {"page": number, "tags": ["a", text[:5]], "url": f"https://host/{number}"}
     return {"id": f"c{number}", "content": text, "score": score, "doc_id": f"d{number % 3}", "metadata": about}
 
 
@@ -305,6 +307,32 @@ def test_a_stage_that_follows_its_request_is_an_addendum(configure: Configure) -
     assert len(recorded.records) == len(recorded.addenda) == 1
 
 
+@pytest.mark.parametrize("where", ["stage", "hit", "long hit", "metadata"])
+def test_the_login_of_a_source_is_never_taken(both: Callable[..., Both], where: str) -> None:
+    """The record does not tell it, so nothing that is written may."""
+    sink = both(spans=False)
+    source = f"https://user:SECRET@host/{'path/' * 20 if where == 'long hit' else ''}"
+    hits = [{"id": "a", "text": "b", "metadata" if where == "metadata" else "source": source} for _ in "ab"]
+    if where == "metadata":
+        hits = [{"id": "a", "text": "b", "metadata": {"source": source}}]  # type: ignore[dict-item]
+    with ragtrace.request(query="q"):
+        if where == "stage":
+            ragtrace.retrieve(source=source)(lambda query: [{"id": "a", "text": "b"}])("q")
+        else:
+            ragtrace.retrieve(lambda query: hits)("q")
+    assert sink.taken == 0
+    ((here, there),) = sink.pairs
+    assert here == there
+
+
+def test_empty_rows_are_counted_as_ever(both: Callable[..., Both]) -> None:
+    """Items that hold nothing are items that cannot be read, not none at all."""
+    sink = both(spans=False)
+    with ragtrace.request(query="q"):
+        ragtrace.retrieve(lambda query: [(), ()])("q")
+    assert sink.taken == 0
+
+
 def test_texts_are_written_once() -> None:
     """Requests that share texts share them in what is written as well."""
     one = TakenRequest(body=b"", texts=("long " * 200, "other"))
@@ -315,7 +343,7 @@ def test_texts_are_written_once() -> None:
 
 def test_a_newer_form_is_told_from_damage() -> None:
     """It waits for another version; what is no such value at all does not."""
-    with pytest.raises(SchemaMismatch, match="form 2, and this ragtrace reads up to 1; upgrade where `ragtrace build`"):
+    with pytest.raises(NewerForm, match="form 2, and this ragtrace reads up to 1; upgrade where `ragtrace build`"):
         read_taken(msgspec.msgpack.encode([2, "a later form"]))
     for damaged in (
         b"",
