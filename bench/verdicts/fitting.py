@@ -100,8 +100,8 @@ class Fitted:
 
 
 def fit_all(rows: Sequence[Row]) -> list[Fitted]:
-    """Every score of `SCORES`."""
-    return [_fitted(recipe, rows) for recipe in SCORES]
+    """Every score of `SCORES` that some row has the signs of: those of a judge are there where it was asked."""
+    return [_fitted(recipe, rows) for recipe in SCORES if any(recipe.name in row.usable for row in rows)]
 
 
 def printed(fitted: Iterable[Fitted], rows: Sequence[Row]) -> str:

@@ -16,6 +16,7 @@ import pytest
 import ragtrace
 from bench.verdicts import debian, pipeline
 from bench.verdicts.alterations_injector import AlterationsInjector
+from bench.verdicts.fitting import SCORES, Row, fit_all
 from bench.verdicts.handwritten import DOMAINS, DomainError, read_domain
 from bench.verdicts.label_judge import LabelJudge
 from bench.verdicts.measurement import Finding, Plan, Result, measured
@@ -354,6 +355,21 @@ def test_a_calibration_is_fitted_on_what_its_model_says(towns: Domain) -> None:
         "entailment"
     }
     assert {claim.layer for analysis, _ in by_words.values() for claim in analysis.claims} == {"lexical"}
+
+
+def test_scores_are_fitted_where_their_signs_are_known() -> None:
+    """That of a judge is left out where no request was graded."""
+    names = {name for recipe in SCORES for name in recipe.features}
+
+    def row(number: int, usable: frozenset[str]) -> Row:
+        truth, injector = ((None, "sound"), ("ranking", "swaps"), ("ranking", "alterations"))[number % 3]
+        features = dict.fromkeys(names, float(truth is not None) + number / 100)
+        return Row(f"d{number % 2}", injector, None, truth, features, usable)
+
+    ungraded = [row(number, frozenset({"RANKING"})) for number in range(30)]
+    assert [one.recipe.name for one in fit_all(ungraded)] == ["RANKING"]
+    graded = [row(number, frozenset({"RANKING", "GRADED"})) for number in range(30)]
+    assert [one.recipe.name for one in fit_all(graded)] == ["RANKING", "GRADED"]
 
 
 def test_a_noisy_judge_errs_as_often_as_it_is_told_and_always_alike(towns: Domain) -> None:
