@@ -33,6 +33,12 @@ def build(
     settings = config.load(store=store, spool=spool)
     url = settings.store
     folders = list(dict.fromkeys((default_folder(url, settings.spool), fallback_folder(url))))
+    if not any(folder.is_dir() for folder in folders):
+        console(stderr=True).print(
+            f"nothing has been handed over yet: {folders[0]} is not there; give the URL of the store and the spool "
+            "exactly as the application has them",
+            soft_wrap=True,
+        )
     builder = Builder(lambda: Store.open(url), folders, _RETRY)
     with Ending() as ending:
         try:

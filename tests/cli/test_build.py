@@ -48,6 +48,13 @@ def test_once(cli: Cli, url: str, tmp_path: Path) -> None:
         assert store.get_records(["r0", "r1"]).keys() == {"r0", "r1"}
 
 
+def test_where_no_spool_is(cli: Cli, url: str, tmp_path: Path) -> None:
+    """A mistyped store is told from one with nothing new, and nothing is made."""
+    found = cli("build", "--store", url)
+    assert "nothing has been handed over yet" in found.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_the_store_does_not_take_waits(cli: Cli, tmp_path: Path) -> None:
     """The exit code and the words say so."""
     url = f"sqlite:///{tmp_path / 'ragtrace.db'}"
