@@ -484,7 +484,7 @@ class SourceReport(_Struct, frozen=True, kw_only=True):
 
 
 class TakenRequest(_Struct, frozen=True, kw_only=True):
-    """A request as its stages' values were taken: a worker builds its record (`ragtrace.record.taken_requests`).
+    """A request as its stages' values were taken: a worker builds its record (`ragtrace.record.build_record`).
 
     `body` names the `texts` by their places. `weight`: roughly how many bytes it holds.
     """

@@ -53,7 +53,7 @@ def test_all_names_are_public() -> None:
         and getattr(value, "__module__", "").startswith("ragtrace")
     }
     internal = {"ContentPolicy", "Recorder", "active", "close_overdue", "held_settings", "install", "load", "scrub"}
-    internal |= {"follow_thread_pools", "unfollow_thread_pools"}
+    internal |= {"follow_thread_pools", "take_request", "unfollow_thread_pools"}
     assert held - internal == set(ragtrace.__all__)
     assert all(getattr(ragtrace, name).__doc__ for name in ragtrace.__all__)
 
