@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace as dataclass_replace
 from pathlib import Path
 
 import pytest
@@ -217,13 +218,18 @@ def test_lines_come_down_only_where_labels_say_so(calm: Store) -> None:
     were drawn for it, and not on what somebody picked."""
     proposed = calm.calibrations()[0]
     assert all(line is None or line >= 0 for line in proposed.raised.values())
+    strict = dict(proposed.raised) | {"generation": 2.0, "altered": None}
+    calm.reject_calibration(proposed.calibration_id)
+    calm.propose_calibration(dataclass_replace(proposed, calibration_id="strict", raised=strict))
+    assert calm.accept_calibration("strict", RELEASE)
     ids = [row.request_id for row in calm.find_requests(service=SERVICE, limit=1000)]
     calm.put_labels([RequestLabel(id_, "ada", "none", labeled_at=START) for id_ in ids])
     by_hand = propose_calibration(calm, SERVICE, CALM, copies=15, now=RELEASE)
     assert by_hand.labeled_sound == 0
+    assert by_hand.raised == strict
     draw_labels(calm, SERVICE, CALM, COUNT)
     labeled = propose_calibration(calm, SERVICE, CALM, copies=15, now=RELEASE)
     assert labeled.labeled_sound == COUNT
     assert labeled.blamed_high <= 0.015
-    assert any(line is not None and line < 0 for line in labeled.raised.values())
-    assert sum(each.named for each in labeled.faults) > sum(each.named for each in proposed.faults)
+    assert labeled.raised["altered"] == 0.0 or (labeled.raised["generation"] or 0.0) < 2.0
+    assert sum(each.named for each in labeled.faults) > sum(each.named for each in by_hand.faults)
