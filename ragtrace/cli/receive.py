@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -197,19 +198,44 @@ def import_golds(
     from ragtrace.store import Store
 
     settings, columns = config.load(store=store), _columns(column)
+    whose = service or settings.service
+    unasked: list[str] = []
+    unknown: list[str] = []
     with Store.open(settings.store) as opened:
+        known = opened.services()
         for path in files:
             with _reading(path):
-                count = opened.put_gold(read_golds(path, service or settings.service, columns))
-            typer.echo(f"{path}: {_count(count, 'gold set')} of service {service or settings.service}")
-        known = opened.services()
-    if known and (service or settings.service) not in known:
+                golds = list(read_golds(path, whose, columns))
+                count = opened.put_gold(golds)
+            typer.echo(f"{path}: {_count(count, 'gold set')} of service {whose}")
+            if whose in known:
+                questions, chunk_ids = opened.unmatched_golds(golds)
+                unasked, unknown = unasked + questions, unknown + chunk_ids
+    if whose in known:
+        _unmatched(unasked, unknown)
+        typer.echo(f"ragtrace analyze --again --service {shlex.quote(whose)} judges the stored requests by them.")
+    elif known:
         from ragtrace.triage.rendering import named_services
 
         typer.echo(
-            f"warning: no request of service {service or settings.service!r} is stored; the store has "
-            f"{named_services(known)}: "
+            f"warning: no request of service {whose!r} is stored; the store has {named_services(known)}: "
             "name it by --service, or these gold sets judge nothing",
+            err=True,
+        )
+
+
+def _unmatched(unasked: Sequence[str], unknown: Sequence[str]) -> None:
+    """Warns of what may be a slip: an id that is spelled wrong would count as evidence that retrieval lost."""
+    from ragtrace.safe_text import harmless
+
+    if unasked:
+        more = f" and {len(unasked) - 1:,} more" if len(unasked) > 1 else ""
+        typer.echo(f"warning: no stored request asked {harmless(repr(unasked[0]))}{more}", err=True)
+    if unknown:
+        more = f" and {len(unknown) - _MOST:,} more" if len(unknown) > _MOST else ""
+        typer.echo(
+            f"warning: no request of it got {harmless(', '.join(unknown[:_MOST]))}{more}; where an id is spelled "
+            "wrong, retrieval is called broken: mend the file and import it again",
             err=True,
         )
 

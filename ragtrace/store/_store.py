@@ -767,6 +767,17 @@ class Store:
         with self._database.read() as connection:
             return golds.find(connection, pairs)
 
+    def unmatched_golds(self, golds: Sequence[Gold]) -> tuple[list[str], list[str]]:
+        """Of gold sets of one service the questions that none of its requests asked, and the chunk ids that none got,
+        where that is known. Both may be right, and both may be a slip."""
+        service = golds[0].service if golds else ""
+        wanted = dict.fromkeys(chunk_id for entry in golds for chunk_id in entry.chunk_ids)
+        with self._database.read() as connection:
+            asked = populations.asked(connection, service, (entry.question for entry in golds))
+            got = drift.got(connection, service, wanted)
+        unasked = [entry.question for entry in golds if entry.question not in asked]
+        return unasked, [] if got is None else [chunk_id for chunk_id in wanted if chunk_id not in got]
+
     # chunks
 
     def note_chunks(self, seen: Iterable[ChunkSeen]) -> None:

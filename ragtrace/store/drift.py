@@ -22,7 +22,7 @@ from ragtrace.store.rows import ChunkSeen, Delta, Drift
 from ragtrace.store.tables import chunk_identity, release
 from ragtrace.types import content_hash
 
-__all__ = ["INDEX", "VERSIONS", "drift", "note", "returned", "texts", "unseen"]
+__all__ = ["INDEX", "VERSIONS", "drift", "got", "note", "returned", "texts", "unseen"]
 
 INDEX: Final = "index"
 """The component whose version names an index build."""
@@ -67,6 +67,16 @@ def returned(connection: sa.Connection, service: str, version: str, chunk_ids: I
     given = {_key(chunk_id): chunk_id for chunk_id in chunk_ids}
     rows = _rows(connection, clean(service), chunk_identity.c.chunk_id, set(given))
     return {given[row.chunk_id] for row in rows if row.index_version == clean(version)}
+
+
+def got(connection: sa.Connection, service: str, chunk_ids: Iterable[str]) -> set[str] | None:
+    """Those of the chunks that requests of a service have got from any version of its index that is kept; None where
+    nothing is known of its chunks."""
+    own = sa.select(chunk_identity.c.chunk_id).where(chunk_identity.c.service == clean(service)).limit(1)
+    if connection.scalar(own) is None:
+        return None
+    given = {_key(chunk_id): chunk_id for chunk_id in chunk_ids}
+    return {given[row.chunk_id] for row in _rows(connection, clean(service), chunk_identity.c.chunk_id, set(given))}
 
 
 def texts(connection: sa.Connection, service: str, chunk_ids: Iterable[str]) -> dict[str, tuple[str, str]]:

@@ -7,7 +7,7 @@ alone, page by page.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache, lru_cache
 from typing import Any, Final
@@ -16,13 +16,14 @@ import sqlalchemy as sa
 
 from ragtrace.registry.instruments import ANSWER_COVERAGE
 from ragtrace.store._golds import question_hash
-from ragtrace.store.database import begins, bigint, clean, insert_for, pages
+from ragtrace.store.database import begins, bigint, chunks, clean, insert_for, pages
 from ragtrace.store.rows import COVERAGE, SILENT, UNANSWERED, MeasuredRequest, Replayed, RequestFilter, Traits
 from ragtrace.store.tables import STAGE_NAMES, diagnosis, release, request, score, trait
 from ragtrace.types import GenerateRun, RequestRecord
 
 __all__ = [
     "REPLAY",
+    "asked",
     "is_of_versions",
     "measured",
     "put_traits",
@@ -137,6 +138,21 @@ _SILENCE: Final = sa.case(
 def services(connection: sa.Connection) -> list[str]:
     """The services that have requests, by name."""
     return _distinct(connection, request.c.service)
+
+
+def asked(connection: sa.Connection, service: str, questions: Iterable[str]) -> set[str]:
+    """Those of the questions that requests of a service asked, replays by an id of their own left out."""
+    hashes = {question: question_hash(question) for question in questions}
+    query = (
+        sa.select(trait.c.question)
+        .join(request, request.c.request_id == trait.c.request_id)
+        .where(request.c.service == clean(service))
+        .distinct()
+    )
+    known: set[str] = set()
+    for some in chunks(sorted(set(hashes.values()))):
+        known.update(connection.scalars(query.where(trait.c.question.in_(some))))
+    return {question for question, hashed in hashes.items() if hashed in known}
 
 
 def _distinct(connection: sa.Connection, column: sa.Column[Any]) -> list[str]:

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ragtrace.cli import app
-from ragtrace.store import Store
-from ragtrace.types import RequestRecord, encode_record
+from ragtrace.store import ChunkSeen, Store
+from ragtrace.types import Query, RequestRecord, encode_record, replace
 
 RECORDED = Path(__file__).parents[1] / "receive" / "recorded"
 ROW = {
@@ -183,6 +183,26 @@ def test_golds(url: str, tmp_path: Path) -> None:
     assert "1 gold set of service race" in output
     with Store.open(url) as store:
         assert store.find_golds([("race", "Who won?")])[("race", "Who won?")].chunk_ids == ("d1",)
+
+
+def test_slips_in_golds_are_told(url: str, tmp_path: Path) -> None:
+    """Questions that nobody asked, ids that no request got where that is known, and how to judge what is stored."""
+    path = tmp_path / "gold.csv"
+    path.write_text("question,chunk_ids\nWho won?,d1\nwho  lost?,d2\nWho ran?,d3\n", encoding="utf-8")
+    record = RequestRecord(request_id="r1", service="race", query=Query(original="Who won?"))
+    with Store.open(url) as store:
+        store.write([record, replace(record, request_id="r2", query=Query(original="Who lost?"))])
+    code, told, _ = run("gold", "import", str(path), "--service", "race", "--store", url)
+    assert code == 0
+    assert "ragtrace analyze --again --service race judges the stored requests by them" in told
+    assert "no stored request asked 'Who ran?'\n" in told
+    assert "got d" not in told  # no index version, so no chunk is known
+
+    with Store.open(url) as store:
+        store.write([replace(record, request_id="r3", versions={"index": "1"})])
+        store.note_chunks([ChunkSeen("race", "1", "d1", "h")])
+    _, told, _ = run("gold", "import", str(path), "--service", "race", "--store", url)
+    assert "no request of it got d2, d3; where an id is spelled wrong, retrieval is called broken" in told
 
 
 def test_golds_of_a_service_without_requests(url: str, tmp_path: Path) -> None:
