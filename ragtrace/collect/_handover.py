@@ -44,9 +44,12 @@ class HandOver:
         entries = encode_entries(items)
         self._refuse_too_much()
         segment = self._segment()
+        is_new = not segment.size
         try:
             segment.append(entries)
             segment.sync()
+            if is_new:
+                _sync_folder(segment.path.parent)
             self._size += len(entries)
             self._last = segment.path
         except OSError:
@@ -64,6 +67,7 @@ class HandOver:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             os.rename(segment.path, folder / segment.path.name)
+            _sync_folder(folder)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
@@ -93,6 +97,15 @@ class HandOver:
                 f"{self._size:,} bytes wait in {folder} and spool_bytes allows {self._limit:,}; run `ragtrace build "
                 "--follow` on this machine",
             )
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk itself: a new file is lost with its name when power fails."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _size(path: Path) -> int:
