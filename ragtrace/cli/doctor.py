@@ -236,7 +236,8 @@ def _store_lines(state: dict[str, Any]) -> Iterator[_Line]:
         waiting = state["explanations"]["pending"]
         remedy = "ragtrace analyze --generator MODEL --retriever MODEL" if waiting else ""
         spent = "".join(f", {each} seconds today {took:.1f}" for each, took in state["spent_today"].items())
-        yield _Line("explanations", _pairs(state["explanations"]) + spent, remedy)
+        why = " (flagged requests and a sample, for a worker that has models)" if waiting else ""
+        yield _Line("explanations", _pairs(state["explanations"]) + spent + why, remedy)
     if state["pages"]:
         yield _Line("pages", _pages(state["pages"]), "ragtrace triage judge lists the answers")
     for service in state["services"]:
@@ -325,8 +326,9 @@ class Extra(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """The command that installs it."""
-        return f"pip install 'ragtrace[{self.name}]'"
+        """The command that installs it, and where that is no matter of course."""
+        where = "on a CUDA machine, where models is not installed: " if self.name == "gpu" else ""
+        return f"{where}pip install 'ragtrace[{self.name}]'"
 
 
 class Tool(NamedTuple):

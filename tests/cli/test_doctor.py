@@ -88,7 +88,9 @@ def test_says_what_waits_for_models(doctor: Doctor, cli: Cli, store_url: str) ->
 
     reported = json.loads(doctor("--store", store_url, "--json").stdout)["store"]
     assert (reported["queue"]["pending"], reported["explanations"]["pending"]) == (0, 2)
-    assert "ragtrace analyze --generator MODEL" in doctor("--store", store_url).stdout
+    told = doctor("--store", store_url).stdout
+    assert "ragtrace analyze --generator MODEL" in told
+    assert "flagged requests and a sample, for a worker that has models" in " ".join(told.split())
 
 
 def test_says_what_explanations_took_today(doctor: Doctor, cli: Cli, store_url: str) -> None:
