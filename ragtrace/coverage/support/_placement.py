@@ -56,6 +56,7 @@ _NEGATES_NOTHING: Final = (
         re.IGNORECASE | re.VERBOSE,
     )
 )
+_ALONE: Final = frozenset(("nothing", "nobody", "none"))  # negations that may be all of a clause
 _NEGATING: Final = frozenset("not no never none neither nor cannot without nothing nobody".split())
 _TURNS: Final = frozenset(
     map(
@@ -294,7 +295,8 @@ class Placed:
         led = [at for at in begins if at and self.words[at].written == "that"]  # "provided that you buy"
         found = {at for at in begins if self.words[at].written in _CONDITIONS}
         found |= {at for at in led if self.words[at - 1].written in ("provided", "providing", "assuming", "condition")}
-        return frozenset(self.clauses[at] for at in found)
+        clauses = {self.clauses[at] for at in found}  # "Where that is not possible": "that" begins a clause of its own
+        return frozenset(clauses | {clause + 1 for clause in clauses if self._lengths[clause] == 1})
 
     @cached_property
     def head_terms(self) -> frozenset[str]:
@@ -324,7 +326,11 @@ class Placed:
 
     @cached_property
     def _negated(self) -> Counter[int]:
-        return Counter(self.clauses[negation] for negation in self.negations)
+        found = Counter(self.clauses[negation] for negation in self.negations)
+        for negation in self.negations:  # "Nothing — bees, combs or tools — leaves"
+            if self.words[negation].written in _ALONE and self._lengths[self.clauses[negation]] == 1:
+                found[self.clauses[negation] + 1] += 1
+        return found
 
     def turning(self, at: int) -> frozenset[str]:
         """The words in the clause of a word that turn a meaning in their own way."""

@@ -380,6 +380,16 @@ def test_a_figure_that_arithmetic_gives_is_as_good_as_one_that_is_stated() -> No
             "Parents can raise the limit at a branch.",
             "A parent must raise the limit at a branch.",
         ),
+        (
+            "On soft ground, a hedge or fence of 2 metres is needed beside hives.",
+            "Hives stand away from it. Where that is not possible a hedge or fence of 2 metres is needed beside hives.",
+            "A hedge or fence of 3 metres is needed beside hives.",
+        ),
+        (
+            "Nothing — bees, combs or tools — leaves the apiary until the inspector has been there.",
+            "Close the apiary: no bees, combs or tools leave it until the inspector has been there.",
+            "Bees, combs or tools leave the apiary until the inspector has been there.",
+        ),
     ],
 )
 def test_items_of_a_list_and_cases_that_are_denied_contradict_nothing(claim: str, evidence: str, altered: str) -> None:
