@@ -112,6 +112,7 @@ BY_SERVICE: dict[str, list[tuple[str, ...]]] = {
 BY_OTHERS = {
     *(
         "demo",
+        "build",
         "export",
         "probe",
         "explain",
