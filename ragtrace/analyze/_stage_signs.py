@@ -61,8 +61,9 @@ class Signs:
     - odd_figures, odd_dates, odd_names: claims with a figure that is neither stated nor computed, with a date or a name
       that the prompt does not state, over all claims; odd: how many of these there are; unproven: figures that a claim
       says it computes, and that no operation gives.
-    - contradicted: the largest contradiction of a claim; altered: of a claim that the prompt contradicts, the share of
-      its pairs of words that one place of the contradicting chunk has: near 1, it is a copy with something changed.
+    - contradicted: the largest contradiction of a claim; exchanged: the same, of those that are no negation, which
+      words read least surely; altered: of a claim that the prompt contradicts, the share of its pairs of words that
+      one place of the contradicting chunk has: near 1, it is a copy with something changed.
     - relevance: how likely the answer is one to this question and not to another (`coverage.answer_relevance`).
     - pool_odds, packed_odds, left_odds: log odds that the evidence is among the candidates, in the prompt, or only
       outside of it, as far as a model of relevance tells (`evidence_odds`); rest_odds: that what the answer rests on is
@@ -102,6 +103,7 @@ class Signs:
     odd: int | None = None
     unproven: int = 0
     contradicted: float | None = None
+    exchanged: float | None = None
     altered: float | None = None
     relevance: float | None = None
     pool_odds: float | None = None
@@ -317,6 +319,9 @@ def _answer_signs(query: str, claims: Sequence[Claim], packed: Sequence[Evidence
         "unproven": unproven,
         "altered": max(altered),
         "contradicted": max(claim.contradiction or 0.0 for claim in claims),
+        "exchanged": max(
+            0.0 if (claim.reason or "").endswith(coverage.NEGATED) else claim.contradiction or 0.0 for claim in claims
+        ),
     }
 
 

@@ -417,8 +417,9 @@ def _is_altered(signs: Signs) -> bool:
 
 def _has_one_thing_wrong(signs: Signs) -> bool:
     """Whether an answer is told in the prompt's words, but for a figure, date or name that stands nowhere and that no
-    arithmetic gives, or for something that stands otherwise in its place there. Of a paraphrase words cannot tell."""
-    absent, against = signs.absent or 0, signs.contradicted or 0.0
+    arithmetic gives, or for something that stands otherwise in its place there. Of a paraphrase words cannot tell, nor
+    surely of a negation: "where that is not possible, a fence"."""
+    absent, against = signs.absent or 0, signs.exchanged or 0.0
     is_odd = bool(signs.odd) and absent <= FEW_ABSENT and (signs.foreign or 0.0) <= OWN_WORDS
     return (
         is_odd

@@ -54,11 +54,12 @@ from ragtrace.coverage.facets import (
     resolve_times,
 )
 from ragtrace.coverage.relevance import Background, answer_relevance, why_no_relevance
-from ragtrace.coverage.support import Rationale, rationales
+from ragtrace.coverage.support import NEGATED, Rationale, rationales
 from ragtrace.coverage.text import is_english
 from ragtrace.coverage.verifier import JudgedAnswer, Verifier, verify_answers
 
 __all__ = [
+    "NEGATED",
     "SUPPORTED",
     "Background",
     "JudgedAnswer",

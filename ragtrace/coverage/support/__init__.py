@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from ragtrace.coverage.support.contradiction import opposition
+from ragtrace.coverage.support.contradiction import NEGATED, opposition
 from ragtrace.coverage.support.lexical import Lexical, Rationale, Support, rationales
 from ragtrace.coverage.support.readings import Evidence, Statement, Vocabulary
 
-__all__ = ["Evidence", "Lexical", "Rationale", "Statement", "Support", "Vocabulary", "opposition", "rationales"]
+__all__ = [
+    "NEGATED",
+    "Evidence",
+    "Lexical",
+    "Rationale",
+    "Statement",
+    "Support",
+    "Vocabulary",
+    "opposition",
+    "rationales",
+]

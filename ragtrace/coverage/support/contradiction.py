@@ -399,7 +399,7 @@ def _of_negations(claimed: Placed, given: Placed, held: float) -> Iterator[tuple
                 if _is_negated_otherwise(claimed, own, given, there):
                     opposed.append((own, there))
         for own, _, said in _contrasted(alike, opposed):
-            reason = f"“{claimed.words[own].written}” is negated against the evidence"
+            reason = f"“{claimed.words[own].written}” {NEGATED}"
             yield f"turn {own}", replace(said, reason=reason, needed=NEEDED["turn"])
 
 
@@ -422,6 +422,9 @@ def rarities_of(statement: Statement, vocabulary: Vocabulary) -> Rarities:
 MOST_EXCHANGED: Final = 12  # names, and values, of a claim that are compared two by two
 TABLE_VALUES: Final = 8  # values of a sentence from which it is a table
 BETWEEN: Final = 9  # words between two names that a word of both relates
+NEGATED: Final = "is negated against the evidence"
+"""How the reason of a contradiction ends that is a negation."""
+
 ALIKE: Final = 0.5  # share of the words between two names that are the same the other way around
 VALUES_CROSSED: Final = 0.35  # likeness of each value with the place of the other
 NAMES_CROSSED: Final = 0.55  # the same, of names
