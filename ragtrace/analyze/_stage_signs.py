@@ -34,7 +34,7 @@ MOST: Final = 20  # figures and dates of one claim that are looked up
 SUREST: Final = 5.0  # log odds beyond which no model of relevance or entailment is believed
 _LEAST: Final = 1 / (1 + math.exp(SUREST))  # the probability of these log odds against it
 RIVAL: Final = 0.5  # share of the match of the best chunk of the prompt, from which another may be the better evidence
-_WEEKDAY: Final = re.compile(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b")
+_WEEKDAY: Final = re.compile(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b")
 FEWEST: Final = 4  # pairs of words of a claim, from which it can be a copy of what the prompt says
 
 

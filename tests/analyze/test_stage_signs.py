@@ -145,6 +145,13 @@ def test_the_number_of_a_section_is_no_figure(claim: str) -> None:
     assert signs([3, 1], "The pier of Oxmoor was built by Wilma Harke for 26 crowns.").odd == 1
 
 
+def test_days_of_the_week_beside_others_are_no_odd_names() -> None:
+    """One beside another is reckoned, in the plural as well; one alone that the prompt does not have is odd."""
+    asked = "Is the pier of Oxmoor open on weekends?"
+    assert signs([1], "The pier of Oxmoor opens on Saturdays, and on Sundays as well.", asked=asked).odd == 0
+    assert signs([1], "The pier of Oxmoor opens on Sundays.", asked=asked).odd == 1
+
+
 def test_figures_are_odd_unproven_or_computed() -> None:
     """By whether the claim says that it computes, and whether some operation gives them."""
     odd = signs([1, 2], "It was built by Wilma Harke and is 422 metres long.")

@@ -107,7 +107,7 @@ class Placed:
     def read(cls, text: str) -> Placed:
         """All of a text's words."""
         unturned = _plain(text)
-        found = values(unturned)
+        found = values(text)  # "no later than" is a bound, though its "no" negates nothing
         words = tuple(_Word(*each) for each in located_words(text))
         same = unturned == text
         return cls(

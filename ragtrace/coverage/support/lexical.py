@@ -223,8 +223,8 @@ class Ground:
 
     def holds(self, value: Value) -> bool:
         """Whether some part says the value, or says of a day or month which it is and elsewhere in which year."""
-        if any(says(value, other) for part in self._parts for other in part.values):
-            return True
+        if any(value.raw == other.raw or says(value, other) for part in self._parts for other in part.values):
+            return True  # "131.750" is read as thousands or not, by the text around it
         if value.dates is None and value.kind in ("quantity", "number") and self._figures.states(value):
             return True  # as a table states it: the scale stands in its heading
         if value.dates is None or not any(covers(other, value) for part in self._parts for other in part.values):

@@ -135,6 +135,17 @@ def test_a_claim_that_joins_two_sentences_is_compared_with_each() -> None:
     assert (judge(joined.replace("is an", "is not an"), f"{first} {second}").contradiction or 0.0) >= 0.5
 
 
+def test_a_figure_that_is_written_the_same_is_stated() -> None:
+    """Whether the point parts thousands is read from the text around it, of which a claim has little."""
+    evidence = "Call Skarne De-icing on 131.750 at least ten minutes before off-blocks."
+    told, other = (
+        judge("Frequency: 131.750 (Skarne De-icing)", evidence),
+        judge("Frequency: 131.570 (Skarne)", evidence),
+    )
+    assert (told.support or 0.0) > 0.5
+    assert other.reason == "131.570 stands nowhere in the prompt"
+
+
 def test_what_was_cut_from_a_packed_chunk_is_named_as_unselected() -> None:
     """The prompt does not hold it, the chunk does: it was lost in packing."""
     full = "The roof is insured. Bicycles are covered up to €900 in the whole of Europe."
@@ -389,6 +400,11 @@ def test_a_figure_that_arithmetic_gives_is_as_good_as_one_that_is_stated() -> No
             "Nothing — bees, combs or tools — leaves the apiary until the inspector has been there.",
             "Close the apiary: no bees, combs or tools leave it until the inspector has been there.",
             "Bees, combs or tools leave the apiary until the inspector has been there.",
+        ),
+        (
+            "The connector is resealed at the next check, and no later than 30 September 2024.",
+            "The connector is resealed at the next check, but by 30 September 2024.",
+            "The connector is resealed at the next check, and no later than 30 October 2024.",
         ),
     ],
 )
