@@ -501,7 +501,8 @@ def _trend(
         place = STAGE_NAMES.index(line.name)
         for number, (since, until) in enumerate(pairwise(edges)):
             tally = by_slice.get((number, place))
-            where = link(stage=line.name, since=since, until=until)
+            is_broken = tally is not None and tally.judged[4] > 0  # the list filters by the first broken stage
+            where = link(since=since, until=until, **({"stage": line.name} if is_broken else {}))
             broken = tally.weights["broken"] / tally.whole if tally else None
             suspected = tally.weights["suspected"] / tally.whole if tally else None
             bars.append((broken, suspected, where))

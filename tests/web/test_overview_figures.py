@@ -18,6 +18,7 @@ from ragtrace.web._overview import (
     _service_cell,
     _stage_lines,
     _tallied,
+    _trend,
     _whole,
     _worst_segments,
 )
@@ -108,6 +109,28 @@ def test_the_conclusion_calls_no_stage_within_its_objective_that_is_not() -> Non
         "No stage is certainly over its objective. Citation: too few judged requests to say; ranking: none is judged; "
         "retrieval and generation: within the objective.",
     )
+
+
+def test_a_bar_leads_to_requests_that_the_list_shows() -> None:
+    """To those that broke at the stage first; where none did, to all of its slice."""
+    doubtful = glance(("sound", None, "suspected", None), 1.0)
+    after = glance(("broken", None, "broken", None), 1.0)
+    slices = [[glance(SOUND, 1.0), glance(BROKEN, 1.0)], [glance(SOUND, 1.0), doubtful], [after]]
+    by_slice = _by_slice(slices)
+    links: list[dict[str, object]] = []
+
+    def link(**filters: object) -> str:
+        links.append(filters)
+        return "/requests"
+
+    lines = [
+        line
+        for line in _stage_lines([*slices[0], *slices[1], *slices[2]], _whole(by_slice), link)
+        if line.name == "generation"
+    ]
+    links.clear()
+    _trend(by_slice, [0, 10, 20, 30], (), lines, link)
+    assert [found.get("stage") for found in links] == ["generation", None, None]
 
 
 def test_releases_of_one_moment_have_numbers_of_their_own() -> None:
