@@ -365,9 +365,7 @@ def _agrees(claimed: Placed, own: int, given: Placed, there: int) -> bool | None
         or claimed.has_date(switch.first)
         or given.has_date(other.first)
     ):
-        return (
-            None  # "must not" and "may not" say the same, and what can be claimed until a day has to be claimed by it
-        )
+        return None  # "must not" and "may not" are the same; what can be claimed until a day has to be, by it
     if switch.kind == "limit" and claimed.is_between:
         return None  # "below 99.9 % but above 99.5 %" is no opposite of "below 99.5 %"
     if switch.kind != "limit":

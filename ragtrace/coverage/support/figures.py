@@ -32,9 +32,7 @@ MOST: Final = 16  # figures named by answer and question, and figures of the evi
 LONGEST: Final = 64  # numbers of an expression
 ROWS: Final = 6  # rows of the evidence that are taken to speak of what a claim speaks of
 BARE: Final = 1  # words beside a figure of a claim that says nothing of how the figure came about
-SPECIFIC: Final = (
-    4  # digits of a figure from which it hardly comes about by chance, so that no word need name the operation
-)
+SPECIFIC: Final = 4  # digits of a figure that hardly comes about by chance, so that no word need name the operation
 NEAR: Final = 0.5  # share of the words of the best row that such a row has
 _OPERATIONS: Final = {
     "sum": r"""total | altogether | combined | together | sum | in\s+all | overall | plus | and\s+another |
