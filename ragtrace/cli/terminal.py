@@ -169,13 +169,13 @@ def spooled(url: str, given: str | None) -> dict[str, Any]:
     """What waits on this disk for the store (`handed`: for `ragtrace build`), and what could not be read and was set
     aside."""
     from ragtrace.collect import default_folder, fallback_folder
-    from ragtrace.collect.spool import HANDED, handed_folder, read_entries
+    from ragtrace.collect.spool import HANDED, handed_folder, read_entries, segment_paths
 
     folders = list(dict.fromkeys((default_folder(url, given), fallback_folder(url))))
     folders += [handed_folder(folder) for folder in folders]
     waiting = dict.fromkeys(folders, 0)
     for folder in folders:
-        for segment in folder.glob("*.seg"):
+        for segment in segment_paths(folder):
             try:
                 waiting[folder] += sum(1 for _ in read_entries(segment.read_bytes()))
             except FileNotFoundError:  # a recording process has just stored and deleted it

@@ -7,6 +7,7 @@ once `write` has returned, as what is committed to a database does.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +15,15 @@ from pathlib import Path
 from typing import Final
 
 from ragtrace.collect._delivery import Delivery, Finisher, Writer
-from ragtrace.collect.spool import SEGMENT_BYTES, Spool, SpoolFile, encode_entries, handed_folder, lock_segment
+from ragtrace.collect.spool import (
+    SEGMENT_BYTES,
+    Spool,
+    SpoolFile,
+    encode_entries,
+    handed_folder,
+    lock_segment,
+    segment_paths,
+)
 from ragtrace.errors import StoreUnavailable
 from ragtrace.record import build_record, scrub
 from ragtrace.types import Fault, Item, TakenRequest
@@ -22,6 +31,7 @@ from ragtrace.types import Fault, Item, TakenRequest
 __all__ = ["Builder", "HandOver", "RecordWriter"]
 
 _MEASURE_EVERY: Final = 10.0  # seconds
+_LOG: Final = logging.getLogger("ragtrace")
 
 
 class HandOver:
@@ -67,12 +77,16 @@ class HandOver:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             os.rename(segment.path, folder / segment.path.name)
-            _sync_folder(folder)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
             self.write([entry.item for entry in segment.entries() if entry.item is not None])
             segment.path.unlink(missing_ok=True)
+        else:
+            try:
+                _sync_folder(folder)
+            except OSError as error:  # it is handed over all the same: what is tried again would not be there
+                _LOG.warning("the names in %s may be lost when power fails: %s", folder, error)
         self._measured_at = -_MEASURE_EVERY
 
     def close(self) -> None:
@@ -90,7 +104,7 @@ class HandOver:
     def _refuse_too_much(self) -> None:
         now, folder = time.monotonic(), self._spool.folder
         if folder is not None and now - self._measured_at >= _MEASURE_EVERY:
-            self._size, self._measured_at = sum(_size(path) for path in folder.glob("*.seg")), now
+            self._size, self._measured_at = sum(map(_size, segment_paths(folder))), now
         if self._size >= self._limit:  # one batch may pass it: else a large one would never be taken
             raise OSError(
                 errno.ENOSPC,

@@ -53,6 +53,7 @@ __all__ = [
     "handed_folder",
     "lock_segment",
     "read_entries",
+    "segment_paths",
 ]
 
 MAGIC: Final = b"\xabRT\x01"  # stands in no payload, so that reading finds its place again behind a damaged entry
@@ -218,7 +219,7 @@ class Spool:
         """Take over the segments of dead processes, also of those that had to use the temporary folder; gives their
         number."""
         folders = [folder for folder in (self.folder, *self._elsewhere) if folder is not None and _is_ours(folder)]
-        found = (lock_segment(path) for folder in folders for path in sorted(folder.glob(f"*{_SUFFIX}")))
+        found = (lock_segment(path) for folder in folders for path in segment_paths(folder))
         free = max(0, _ADOPTED - sum(not segment.is_own for segment in self.pending))
         adopted = list(islice((segment for segment in found if segment is not None), free))
         self.has_more = len(adopted) == free
@@ -279,6 +280,11 @@ def _prepare(folder: Path, *, is_shared: bool) -> None:
         raise PermissionError(errno.EPERM, "it belongs to another user")
     with tempfile.TemporaryFile(dir=folder) as probe:
         fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def segment_paths(folder: Path) -> list[Path]:
+    """The segments in a folder, in the order in which they are stored."""
+    return sorted(folder.glob(f"*{_SUFFIX}"))
 
 
 def _is_ours(folder: Path) -> bool:

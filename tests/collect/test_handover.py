@@ -15,7 +15,16 @@ import pytest
 
 import ragtrace
 from ragtrace.collect import Builder, HandOver, RecordWriter, default_folder
-from ragtrace.collect.spool import SpoolFile, encode_entries, encode_entry, handed_folder, lock_segment, read_entries
+from ragtrace.collect.spool import (
+    Spool,
+    SpoolFile,
+    encode_entries,
+    encode_entry,
+    handed_folder,
+    lock_segment,
+    read_entries,
+    segment_paths,
+)
 from ragtrace.errors import StoreUnavailable
 from ragtrace.store import Store
 from ragtrace.types import Fault, Feedback, Item, RequestRecord, TakenRequest, replace
@@ -155,6 +164,21 @@ def test_a_full_disk_keeps_nothing_from_being_handed_over(url: str, monkeypatch:
     monkeypatch.setattr(SpoolFile, "append", append)
     assert list(handed_folder(default_folder(url)).glob("*.seg")) == []
     assert ragtrace.shutdown(60)
+
+
+def test_a_segment_whose_name_is_not_flushed_is_handed_over_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What has been moved is not tried again, where it would not be found; a warning says what may be lost."""
+    own = Spool(tmp_path).new_segment()
+
+    def fails(folder: Path) -> None:
+        raise OSError(errno.EIO, "no flush")
+
+    monkeypatch.setattr("ragtrace.collect._handover._sync_folder", fails)
+    HandOver(tmp_path, 1_000).take_over(own)
+    assert [path.name for path in segment_paths(handed_folder(tmp_path))] == [own.path.name]
+    assert "may be lost when power fails" in caplog.text
 
 
 def test_requests_that_cannot_be_built_are_set_aside(url: str) -> None:
