@@ -31,6 +31,7 @@ __all__ = [
     "console",
     "existing",
     "find_record",
+    "known_place",
     "no_such_service",
     "option",
     "print_json",
@@ -201,6 +202,22 @@ def no_such_service(service: str, known: Sequence[str]) -> ConfigurationError:
 
     names = named_services(known)
     return ConfigurationError.of("--service", service, f"a service that has requests in the store: {names}")
+
+
+def known_place(store: Store, service: str, segment: str | None, option: str) -> None:
+    """Refuse a service, or a segment of it, that has no request in a store that has others; an empty store knows none.
+
+    option: the name of the argument that gives the segment. Raises: ConfigurationError.
+    """
+    from ragtrace.store.series_budget import OTHER
+    from ragtrace.triage.rendering import named_services
+
+    services = store.services()
+    if services and service not in services:
+        raise no_such_service(service, services)
+    if services and segment not in (None, OTHER) and segment not in (segments := store.segments(service)):
+        names = named_services(segments)
+        raise ConfigurationError.of(option, segment, f"a segment of {service!r} that has requests in the store: {names}")
 
 
 def find_record(store: Store, beginning: str) -> RequestRecord:

@@ -95,13 +95,14 @@ def segment(
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Walk the evidence of a segment, compared with as long a time before it."""
-    from ragtrace.cli.terminal import existing
+    from ragtrace.cli.terminal import existing, known_place
     from ragtrace.store import Store
     from ragtrace.triage import triage_segment
 
     window = window_of(since, until)
     kind = _reference(reference)
     with Store.open(existing(store)) as opened:
+        known_place(opened, service, name, "NAME")
         report = triage_segment(opened, service, name, window, reference=kind)
     _print(report, store, as_json)
 
@@ -229,15 +230,14 @@ def _judged(
     at: str | None,
     comment: str | None,
 ) -> tuple[PageJudgment, PageJudgment | None]:
-    from ragtrace.cli.terminal import no_such_service
+    from ragtrace.cli.terminal import known_place
     from ragtrace.errors import ConfigurationError
     from ragtrace.times import parse_time
     from ragtrace.triage import judge_alert
 
     if service is None or stage is None:
         raise ConfigurationError("which alert? give its --service and --stage (and --segment), or --alert ID")
-    if (known := store.services()) and service not in known:
-        raise no_such_service(service, known)
+    known_place(store, service, segment or None, "--segment")
     began = None if at is None else parse_time("--at", at)
     return judge_alert(
         store, said, service=service, segment=segment, stage=stage, severity=severity, at=began, comment=comment
@@ -376,7 +376,7 @@ def postmortem(
     store: StoreOption = None,
 ) -> None:
     """Write a postmortem's draft: failure chain, timeline, blast radius, proof of recovery, prevention."""
-    from ragtrace.cli.terminal import existing
+    from ragtrace.cli.terminal import existing, known_place
     from ragtrace.errors import ConfigurationError
     from ragtrace.store import Store
     from ragtrace.triage.postmortem import postmortem as drafted
@@ -384,6 +384,7 @@ def postmortem(
     window = window_of(since, until)
     given = first_alert(alert) if alert else None
     with Store.open(existing(store)) as opened:
+        known_place(opened, service, segment, "--segment")
         text = drafted(opened, service, segment, window, alert=given)
     if out is None:
         typer.echo(text, nl=False)

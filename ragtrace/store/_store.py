@@ -467,6 +467,11 @@ class Store:
         with self._database.read() as connection:
             return populations.services(connection)
 
+    def segments(self, service: str) -> list[str]:
+        """The segments of which a service has requests, by name."""
+        with self._database.read() as connection:
+            return populations.segments(connection, service)
+
     def measured(self, wanted: RequestFilter, metrics: Sequence[str]) -> Iterator[MeasuredRequest]:
         """The requests of one side of a comparison with these scores, oldest first, of one state of the store."""
         with self._database.read() as connection:

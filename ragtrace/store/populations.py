@@ -140,6 +140,11 @@ def services(connection: sa.Connection) -> list[str]:
     return _distinct(connection, request.c.service)
 
 
+def segments(connection: sa.Connection, service: str) -> list[str]:
+    """The segments of which a service has requests, by name."""
+    return _distinct(connection, request.c.segment, request.c.service == clean(service))
+
+
 def asked(connection: sa.Connection, service: str, questions: Iterable[str]) -> set[str]:
     """Those of the questions that requests of a service asked, replays by an id of their own left out."""
     hashes = {question: question_hash(question) for question in questions}
@@ -155,10 +160,10 @@ def asked(connection: sa.Connection, service: str, questions: Iterable[str]) -> 
     return {question for question, hashed in hashes.items() if hashed in known}
 
 
-def _distinct(connection: sa.Connection, column: sa.Column[Any]) -> list[str]:
+def _distinct(connection: sa.Connection, column: sa.Column[Any], *where: sa.ColumnElement[bool]) -> list[str]:
     """The values of a column in order, by one look into its index for each."""
     found: list[str] = []
-    query = sa.select(sa.func.min(column)).where(column.is_not(None))
+    query = sa.select(sa.func.min(column)).where(column.is_not(None), *where)
     while (value := connection.scalar(query.where(column > found[-1]) if found else query)) is not None:
         found.append(value)
     return found

@@ -87,6 +87,9 @@ def test_alerts_come_from_a_file_or_from_standard_input(cli: Cli, url: str, tmp_
         (("segment", "--service", SERVICE, "--since", "soon"), "--since 'soon'"),
         (("segment", "--service", SERVICE, "--since", UNTIL, "--until", SINCE), "before --until"),
         (("segment", "--service", SERVICE, *TIMES, "--reference", "gold"), "oracle, proxy or none"),
+        (("segment", "--service", "other", *TIMES), "--service 'other' is not usable; give a service that has requests"),
+        (("segment", "nowhere", "--service", SERVICE, *TIMES), "NAME 'nowhere' is not usable; give a segment of"),
+        (("segment", "nowhere", "--service", SERVICE, *TIMES), "'limit'"),
         (("alert", "/no/such/file"), "cannot read"),
         (("alert", __file__), "no payload"),
     ],
@@ -147,6 +150,7 @@ def test_an_alert_is_judged_and_judged_again(cli: Cli, tmp_path: Path) -> None:
         (("right", "--service", "assistant", "--stage", "ranking", "--at", "soon"), "--at 'soon'"),
         (("right", "--alert", "none"), "--alert 'none'"),
         (("right", "--service", "other", "--stage", "ranking"), "--service 'other'"),
+        (("right", "--service", SERVICE, "--segment", "nowhere", "--stage", "ranking"), "--segment 'nowhere'"),
     ],
 )
 def test_what_judges_no_alert_is_one_line(cli: Cli, url: str, arguments: tuple[str, ...], said: str) -> None:
