@@ -72,7 +72,9 @@ def replay(
     gold_field: Annotated[
         str,
         typer.Option(
-            "--gold-field", metavar="FIELD", help="Name of the field that holds the ids of the chunks that answer."
+            "--gold-field",
+            metavar="FIELD",
+            help="Name of the field that holds the ids of the chunks that answer; [] there: none does.",
         ),
     ] = "gold",
     session_field: Annotated[

@@ -49,19 +49,23 @@ def test_case(store: Store, viewer: Viewer, record: RequestRecord, analysis: Ana
     names = {"id": record.request_id, "segment": record.segment, "session": record.session_id}
     line: dict[str, object] = {name: value for name, value in names.items() if value and is_label(value)}
     line["question"] = record.query.original
-    if chunks := _gold_chunks(store, viewer, record, analysis):
+    chunks = _gold_chunks(store, viewer, record, analysis)
+    if chunks is not None:
         line["gold"] = list(chunks)
     return dumps(line, indent=None) + "\n"
 
 
-def _gold_chunks(store: Store, viewer: Viewer, record: RequestRecord, analysis: Analysis | None) -> tuple[str, ...]:
-    """Empty where none are known, and where the label says that no candidate holds the answer."""
+def _gold_chunks(
+    store: Store, viewer: Viewer, record: RequestRecord, analysis: Analysis | None
+) -> tuple[str, ...] | None:
+    """Empty where the gold set says that no chunk answers; None where none are known, and where the label says that no
+    *candidate* holds the answer: another chunk may."""
     key = (record.service, record.query.original)
     gold = store.find_golds([key]).get(key)
-    if gold is not None and gold.chunk_ids:
+    if gold is not None and (gold.chunk_ids or gold.is_unanswerable):
         return gold.chunk_ids
     labels = store.labels(request_ids=[record.request_id], labeler=viewer.name)
     needed = next((one.needed for one in labels if one.needed is not None), None)
     if needed is not None:
-        return needed
-    return analysis.reference_chunks if analysis and analysis.reference == "oracle" else ()
+        return needed or None
+    return analysis.reference_chunks or None if analysis and analysis.reference == "oracle" else None

@@ -42,7 +42,7 @@ class Fields:
 @dataclass(frozen=True, slots=True)
 class Question:
     """One question. `gold`: the chunks that answer it; `facets`: what the evidence must meet; `answer`: a reference
-    answer; each may be empty."""
+    answer; each may be empty. `is_unanswerable`: no chunk answers it, so that declining is right."""
 
     id: str
     text: str
@@ -52,6 +52,12 @@ class Question:
     gold: tuple[str, ...] = ()
     facets: tuple[Facet, ...] = ()
     answer: str = ""
+    is_unanswerable: bool = False
+
+    @property
+    def says_what_is_needed(self) -> bool:
+        """Whether it is an entry of a gold set."""
+        return bool(self.gold or self.facets or self.is_unanswerable)
 
     def as_gold(self, service: str) -> Gold:
         """The question as an entry of the store's gold set."""
@@ -62,6 +68,7 @@ class Question:
             query_class=self.segment,
             facets=self.facets,
             answer=self.answer,
+            is_unanswerable=self.is_unanswerable,
         )
 
 
@@ -168,15 +175,18 @@ def _question(place: str, row: Mapping[str, Any], fields: Fields) -> Question:
     if not isinstance(text, str) or not text.strip():
         raise ConfigurationError(f"{place} has an empty question; give its text, or take the line out")
     text = text.strip()
+    gold = _gold(place, row.get(fields.gold))
+    facets = _facets(place, row.get(fields.facets))
     return Question(
         id=_label(place, row, fields.id, "id") or _id_of(text),
         text=text,
         segment=_label(place, row, fields.segment, "segment"),
         session=_label(place, row, fields.session, "session"),
         document=_label(place, row, fields.document, "document"),
-        gold=_gold(place, row.get(fields.gold)),
-        facets=_facets(place, row.get(fields.facets)),
+        gold=gold or (),
+        facets=facets,
         answer=_answer(place, row.get(fields.answer)),
+        is_unanswerable=gold == () and not facets,
     )
 
 
@@ -213,16 +223,19 @@ def is_label(text: str) -> bool:
     return bool(label) and len(label) <= _LONGEST_ID and label.isprintable()
 
 
-def _gold(place: str, value: Any) -> tuple[str, ...]:
-    """Chunk ids: a list, or text as the cell of a table holds them."""
-    if value is None:
-        return ()
-    chunk_ids = ids_in_cell(value) if isinstance(value, str) else value
+def _gold(place: str, value: Any) -> tuple[str, ...] | None:
+    """Chunk ids: a list, or text as the cell of a table holds them. Empty: `[]`, no chunk answers. None: nothing said."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    chunk_ids: Any = value
+    if isinstance(value, str):
+        chunk_ids = [] if value.strip() == "[]" else ids_in_cell(value)
     if not isinstance(chunk_ids, list) or any(
         isinstance(chunk_id, bool) or not isinstance(chunk_id, str | int) for chunk_id in chunk_ids
     ):
         raise ConfigurationError(f"{place} has gold that is no list of chunk ids: {value!r}")
-    return tuple(dict.fromkeys(name for chunk_id in chunk_ids if (name := str(chunk_id).strip())))
+    found = tuple(dict.fromkeys(name for chunk_id in chunk_ids if (name := str(chunk_id).strip())))
+    return None if chunk_ids and not found else found
 
 
 def _facets(place: str, value: Any) -> tuple[Facet, ...]:
@@ -241,7 +254,8 @@ def _check_gold(file: Path, questions: Iterable[Question]) -> None:
     known: dict[str, Question] = {}
     for question in questions:
         other = known.setdefault(_id_of(question.text), question)
-        if (other.gold, other.facets) != (question.gold, question.facets):
+        said, before = ((one.gold, one.facets, one.is_unanswerable) for one in (question, other))
+        if said != before:
             raise ConfigurationError(
                 f"{file}: {other.id!r} and {question.id!r} ask the same and have different gold; give both the same"
             )

@@ -197,7 +197,7 @@ def _hidden_content() -> tuple[str, ...]:
 
 
 def _put_gold(store: Store, service: str, questions: Iterable[Question]) -> None:
-    store.put_gold(question.as_gold(service) for question in questions if question.gold or question.facets)
+    store.put_gold(question.as_gold(service) for question in questions if question.says_what_is_needed)
 
 
 def _open_tasks(

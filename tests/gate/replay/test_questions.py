@@ -42,6 +42,25 @@ def test_tables(tmp_path: Path) -> None:
     assert _read(tmp_path, text.replace(",", "\t").replace('"', ""), "questions.tsv")[-1].text == "Is water covered?"
 
 
+def test_a_question_that_no_chunk_answers(tmp_path: Path) -> None:
+    """`[]` says so, as it does in gold sets; an empty cell, null, blank ids and no field at all say nothing."""
+    none, nothing, blank, absent = _read(
+        tmp_path,
+        lines(
+            {"question": "Is war covered?", "gold": []},
+            {"question": "Is theft covered?", "gold": None},
+            {"question": "Is hail covered?", "gold": [" "]},
+            {"question": "Is fire covered?"},
+        ),
+    )
+    assert none.as_gold("s").is_unanswerable
+    assert not any(one.is_unanswerable or one.says_what_is_needed for one in (nothing, blank, absent))
+    cell, empty = _read(tmp_path, "question,gold\nIs war covered?,[]\nIs theft covered?, \n", "questions.csv")
+    assert (cell.is_unanswerable, cell.gold, empty.says_what_is_needed) == (True, (), False)
+    with pytest.raises(ConfigurationError, match="have different gold"):
+        _read(tmp_path, lines({"id": "a", "question": "q", "gold": []}, {"id": "b", "question": "q"}))
+
+
 def test_plain_lines(tmp_path: Path) -> None:
     """Each line is a question, whose id follows from its words."""
     first, second = _read(tmp_path, "Is theft covered?\n\n  Is fire covered?\n", "questions.txt")
