@@ -38,7 +38,7 @@ from ragtrace.store import (
 )
 from ragtrace.triage import PageAnswers, Report
 from ragtrace.triage.labels import DrawingRates, LabelAgreement
-from ragtrace.types import Diagnosis, IndexProbe, ProbedChunk
+from ragtrace.types import Diagnosis, Gold, IndexProbe, ProbedChunk
 
 __all__ = ["DOCUMENTS", "schema"]
 
@@ -150,6 +150,7 @@ DOCUMENTS: Final[dict[str, Any]] = {
     "gate run": GateReport,
     "gate selfcheck": SelfCheck,
     "gate show": GateReport,
+    "gold list": _fields("GoldList", {"golds": list[Gold]}),
     "grade entities": EntityAlignmentReport,
     "grade report": GradeReport,
     "grade request": RequestGrades,

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ragtrace.cli.terminal import JsonOption, StoreOption, print_json
+from ragtrace.cli.terminal import JsonOption, StoreOption, existing, print_json, print_table
 from ragtrace.config import variable
 from ragtrace.errors import ConfigurationError, RecordError
 
 if TYPE_CHECKING:
     from ragtrace.receive.imports import Imported
+    from ragtrace.types import Gold
 
 __all__ = ["gold", "import_files", "serve"]
 
@@ -222,6 +223,55 @@ def import_golds(
             "name it by --service, or these gold sets judge nothing",
             err=True,
         )
+
+
+@gold.command("list")
+def list_golds(
+    service: ServiceOption = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="The most gold sets to show.")] = 50,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what is stored of questions: the chunks that answer, and the facets that evidence must meet."""
+    from ragtrace.store import Store
+    from ragtrace.types import to_builtins
+
+    with Store.open(existing(store)) as opened:
+        found = opened.golds(service, limit=limit + 1)
+    if as_json:
+        print_json({"golds": to_builtins(found[:limit])})
+    elif found:
+        rows = [(one.service, one.question, _needs(one)) for one in found[:limit]]
+        print_table(("service", "question", "needs"), rows)
+        if len(found) > limit:
+            typer.echo(f"and more; --limit {2 * limit} shows them", err=True)
+    else:
+        of = "" if service is None else f" of service {service!r}"
+        typer.echo(f"no gold set{of} is stored: ragtrace gold import FILE")
+
+
+@gold.command("forget")
+def forget_gold(
+    question: Annotated[str, typer.Argument(help="The question; case and white space make no difference.")],
+    service: Annotated[str, typer.Option("--service", metavar="S", help="The service whose question it is.")],
+    store: StoreOption = None,
+) -> None:
+    """Delete what is stored of a question; what was judged by it stays so until it is analyzed again."""
+    from ragtrace.store import Store
+
+    with Store.open(existing(store)) as opened:
+        if not opened.forget_gold(service, question):
+            raise ConfigurationError.of(
+                "question", question, f"one that `ragtrace gold list --service {shlex.quote(service)}` shows"
+            )
+    typer.echo(f"what {service} knew of that question is forgotten")
+    typer.echo(f"ragtrace analyze --again --service {shlex.quote(service)} judges the stored requests without it.")
+
+
+def _needs(gold_set: Gold) -> str:
+    facets = [f"{facet.kind}={facet.value}" for facet in gold_set.facets]
+    chunks = ["no chunk answers"] if gold_set.is_unanswerable else list(gold_set.chunk_ids)
+    return ", ".join([*chunks, *facets])
 
 
 def _unmatched(unasked: Sequence[str], unknown: Sequence[str]) -> None:

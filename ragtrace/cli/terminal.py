@@ -216,8 +216,8 @@ def known_place(store: Store, service: str, segment: str | None, option: str) ->
     if services and service not in services:
         raise no_such_service(service, services)
     if services and segment not in (None, OTHER) and segment not in (segments := store.segments(service)):
-        names = named_services(segments)
-        raise ConfigurationError.of(option, segment, f"a segment of {service!r} that has requests in the store: {names}")
+        allowed = f"a segment of {service!r} that has requests in the store: {named_services(segments)}"
+        raise ConfigurationError.of(option, segment, allowed)
 
 
 def find_record(store: Store, beginning: str) -> RequestRecord:

@@ -14,7 +14,7 @@ from ragtrace.store.database import chunks, clean, insert
 from ragtrace.store.tables import gold
 from ragtrace.types import Gold, content_hash
 
-__all__ = ["find", "put", "question_hash"]
+__all__ = ["find", "forget", "listed", "put", "question_hash"]
 
 
 def question_hash(question: str) -> str:
@@ -65,3 +65,17 @@ def find(connection: sa.Connection, pairs: Iterable[tuple[str, str]]) -> dict[tu
                 known = read_gold(row.body)
                 found.update(((service, question), known) for question in questions[row.question_hash])
     return found
+
+
+def listed(connection: sa.Connection, service: str | None, limit: int) -> list[Gold]:
+    """Up to `limit` gold sets, by service and question."""
+    query = sa.select(gold.c.body).order_by(gold.c.service, gold.c.question, gold.c.question_hash).limit(limit)
+    if service is not None:
+        query = query.where(gold.c.service == clean(service))
+    return [read_gold(body) for body in connection.scalars(query)]
+
+
+def forget(connection: sa.Connection, service: str, question: str) -> bool:
+    """Delete what is known of a question. False where nothing was."""
+    given = sa.delete(gold).where(gold.c.service == clean(service), gold.c.question_hash == question_hash(question))
+    return bool(connection.execute(given).rowcount)

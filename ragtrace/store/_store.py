@@ -772,6 +772,17 @@ class Store:
         with self._database.read() as connection:
             return golds.find(connection, pairs)
 
+    def golds(self, service: str | None = None, *, limit: int = 50) -> list[Gold]:
+        """Up to `limit` gold sets, by service and question."""
+        with self._database.read() as connection:
+            return golds.listed(connection, service, limit)
+
+    def forget_gold(self, service: str, question: str) -> bool:
+        """Delete what a question is known to need; what was judged by it stays so until it is analyzed again. False
+        where nothing was known."""
+        with self._database.write() as connection:
+            return golds.forget(connection, service, question)
+
     def unmatched_golds(self, golds: Sequence[Gold]) -> tuple[list[str], list[str]]:
         """Of gold sets of one service the questions that none of its requests asked, and the chunk ids that none got,
         where that is known. Both may be right, and both may be a slip."""

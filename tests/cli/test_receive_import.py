@@ -185,6 +185,29 @@ def test_golds(url: str, tmp_path: Path) -> None:
         assert store.find_golds([("race", "Who won?")])[("race", "Who won?")].chunk_ids == ("d1",)
 
 
+def test_golds_are_listed_and_forgotten(url: str, tmp_path: Path) -> None:
+    """By service and question; what was forgotten is none any more, and asking again is told."""
+    path = tmp_path / "gold.jsonl"
+    rows = [
+        {"question": "Who won?", "chunk_ids": ["d1", "d2"], "facets": [{"kind": "time", "value": "2024"}]},
+        {"question": "Who slept?", "chunk_ids": []},
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run("gold", "import", str(path), "--service", "race", "--store", url)
+    _, shown, _ = run("gold", "list", "--store", url)
+    assert [line.split("  ")[0] for line in shown.splitlines()] == ["service", "race", "race"]
+    assert "no chunk answers" in shown
+    assert "d1, d2, time=2024" in shown
+    _, shown, _ = run("gold", "list", "--service", "race", "--limit", "1", "--store", url, "--json")
+    assert [one["question"] for one in json.loads(shown)["golds"]] == ["Who slept?"]
+    code, said, _ = run("gold", "forget", "who  WON?", "--service", "race", "--store", url)
+    assert (code, "ragtrace analyze --again --service race" in said) == (0, True)
+    assert "Who won?" not in run("gold", "list", "--store", url)[1]
+    _, _, raised = run("gold", "forget", "Who won?", "--service", "race", "--store", url)
+    assert "ragtrace gold list --service race" in str(raised)
+    assert "no gold set of service 'walk' is stored" in run("gold", "list", "--service", "walk", "--store", url)[1]
+
+
 def test_slips_in_golds_are_told(url: str, tmp_path: Path) -> None:
     """Questions that nobody asked, ids that no request got where that is known, and how to judge what is stored."""
     path = tmp_path / "gold.csv"

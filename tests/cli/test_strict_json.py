@@ -166,6 +166,7 @@ ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "grade request": ("r1", "--judge", "relevant=words"),
     "grade report": WINDOW,
+    "gold list": (),
     "grade entities": WINDOW,
     "release list": (),
     "source list": (),

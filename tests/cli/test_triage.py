@@ -87,7 +87,7 @@ def test_alerts_come_from_a_file_or_from_standard_input(cli: Cli, url: str, tmp_
         (("segment", "--service", SERVICE, "--since", "soon"), "--since 'soon'"),
         (("segment", "--service", SERVICE, "--since", UNTIL, "--until", SINCE), "before --until"),
         (("segment", "--service", SERVICE, *TIMES, "--reference", "gold"), "oracle, proxy or none"),
-        (("segment", "--service", "other", *TIMES), "--service 'other' is not usable; give a service that has requests"),
+        (("segment", "--service", "other", *TIMES), "--service 'other' is not usable; give a service that has"),
         (("segment", "nowhere", "--service", SERVICE, *TIMES), "NAME 'nowhere' is not usable; give a segment of"),
         (("segment", "nowhere", "--service", SERVICE, *TIMES), "'limit'"),
         (("alert", "/no/such/file"), "cannot read"),

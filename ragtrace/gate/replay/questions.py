@@ -224,7 +224,7 @@ def is_label(text: str) -> bool:
 
 
 def _gold(place: str, value: Any) -> tuple[str, ...] | None:
-    """Chunk ids: a list, or text as the cell of a table holds them. Empty: `[]`, no chunk answers. None: nothing said."""
+    """Chunk ids: a list, or text as the cell of a table holds them. Empty for `[]`: no chunk answers. None: unsaid."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     chunk_ids: Any = value
