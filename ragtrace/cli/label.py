@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["LabelerOption", "app", "ask_label", "labeler_name", "print_request"]
 
 _PASSAGE: Final = 1_200  # characters of a chunk of the prompt that are shown
+_MOST_LEFT_OUT: Final = 3  # sets of versions that are named
 _GLANCE: Final = 400  # of one that is not in the prompt
 _KEYS: Final = {"s": "sound", "b": "broken", "?": "cannot_tell"}
 _MEANINGS: Final = {
@@ -79,7 +80,10 @@ def draw(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw requests of a window and of one set of versions to be labeled."""
+    """Draw requests of a window and of one set of versions to be labeled: rates of two releases mixed are of neither.
+
+    Only requests of the random stratum whose verdict is of one judge; what is left out of the window is said.
+    """
     from ragtrace.cli.terminal import existing
     from ragtrace.cli.triage import window_of
     from ragtrace.store import Store
@@ -122,6 +126,8 @@ def _versions(given: Sequence[str]) -> dict[str, str]:
 def _print_drawing(store: Store, drawing: Drawing, as_json: bool) -> None:
     from collections import Counter
 
+    from ragtrace.triage.labels import undrawn
+
     requests = store.drawn_requests(drawing.drawing_id)
     strata = Counter(each.stratum for each in requests)
     if as_json:
@@ -136,15 +142,22 @@ def _print_drawing(store: Store, drawing: Drawing, as_json: bool) -> None:
     }
     out = console()
     out.print(f"drawing {drawing.drawing_id}: {len(requests)} requests of {drawing.service}")
-    out.print(f"from {drawing.population:,} judged ones of the random sample with the versions {_of_versions(drawing)}")
+    versions = _of_versions(drawing.versions)
+    out.print(f"from {drawing.population:,} judged ones of the random sample with the versions {versions}")
+    for count, differing in (left := undrawn(store, drawing))[:_MOST_LEFT_OUT]:
+        out.print(f"  {count:>5} others of the window are left out: they have {_of_versions(differing)}")
+    if len(left) > _MOST_LEFT_OUT:
+        out.print(f"  {sum(count for count, _ in left[_MOST_LEFT_OUT:]):>5} others have further versions")
+    if left:
+        out.print("  --version COMPONENT=VERSION draws from those that have it")
     for stratum, said in words.items():
         if strata[stratum]:
             out.print(f"  {strata[stratum]:>5} {said}")
     out.print(f"next: ragtrace label ask --drawing {drawing.drawing_id}")
 
 
-def _of_versions(drawing: Drawing) -> str:
-    return ", ".join(f"{name}={version}" for name, version in sorted(drawing.versions.items())) or "none recorded"
+def _of_versions(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={version}" for name, version in sorted(versions.items())) or "none recorded"
 
 
 @app.command("list")
@@ -176,7 +189,7 @@ def list_drawings(service: OfServiceOption = None, store: StoreOption = None, as
                 each.service,
                 shown_time(each.since),
                 shown_time(each.until),
-                _of_versions(each),
+                _of_versions(each.versions),
                 str(drawn),
                 ", ".join(f"{who} ({number})" for who, number in sorted(counts.items())) or "nobody",
             )
@@ -520,7 +533,7 @@ def show_rates(
 def _print_rates(found: DrawingRates) -> None:
     out, of = console(), found.drawing
     out.print(f"drawing {of.drawing_id}: {of.service}, {shown_time(of.since)} to {shown_time(of.until)}")
-    out.print(f"versions: {_of_versions(of)}")
+    out.print(f"versions: {_of_versions(of.versions)}")
     out.print(f"{found.requests} requests of the random sample, {found.drawn} drawn, {found.labeled} labeled")
     rows = []
     for each in found.stages:

@@ -55,6 +55,7 @@ __all__ = [
     "first_broken_of",
     "label_rates",
     "read_labels",
+    "undrawn",
     "unlabeled",
     "written_labels",
 ]
@@ -114,6 +115,23 @@ def draw_labels(
         uniform=uniform,
     )
     return _draw(store, drawing, _of_drawing(requests, drawing), expected)
+
+
+def undrawn(store: Store, drawing: Drawing) -> list[tuple[int, dict[str, str]]]:
+    """The judged requests of a drawing's window that it leaves out: how many carry which other versions, most first.
+
+    Of versions only those that are not the drawing's; `judge` stands among them where another judge gave the verdicts.
+    """
+    wanted = RequestFilter(drawing.service, drawing.since, drawing.until)
+    others: Counter[tuple[tuple[str, str], ...]] = Counter()
+    for each in filter(_is_judged, store.measured(wanted, ())):
+        differing = dict(each.traits.versions.items() - drawing.versions.items())
+        differing |= dict.fromkeys(drawing.versions.keys() - each.traits.versions.keys(), "none")
+        if each.judge != drawing.judge:
+            differing["judge"] = each.judge or "none"
+        if differing:
+            others[tuple(sorted(differing.items()))] += 1
+    return [(count, dict(differing)) for differing, count in others.most_common()]
 
 
 def find_drawing(store: Store, beginning: str | None, service: str | None = None) -> Drawing:

@@ -55,6 +55,18 @@ def test_draw_and_list(cli: Cli, url: str) -> None:
     assert "COMPONENT=VERSION" in refused.stderr
 
 
+def test_what_a_drawing_leaves_out_is_said(cli: Cli, url: str) -> None:
+    """Requests of another release: how many, by what they differ, and how to draw from them."""
+    with Store.open(url) as store:
+        fill(store, [record(200 + number, versions={"model": "m-2"}) for number in range(30)])
+    shown = cli("label", "draw", "--service", "shop", *SINCE, "--labels", "40", "--store", url).stdout
+    assert "   30 others of the window are left out: they have model=m-2\n" in shown
+    assert "--version COMPONENT=VERSION draws from those that have it" in shown
+    other = ("--version", "model=m-2")
+    shown = cli("label", "draw", "--service", "shop", *SINCE, "--labels", "20", *other, "--store", url).stdout
+    assert "  150 others of the window are left out: they have model=m-1\n" in shown
+
+
 def test_ask_keeps_each_answer_and_goes_on_another_day(cli: Cli, url: str) -> None:
     """Question, prompt and answer without the verdict; what follows of the needed chunks is Enter; odd input is asked
     again; next passes over, quit ends."""
