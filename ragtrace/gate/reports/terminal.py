@@ -36,6 +36,7 @@ __all__ = ["render_report", "render_selfcheck"]
 _COLORS: Final = {"block": "bold red", "undecided": "bold yellow", "pass": "bold green"}
 _STYLES: Final = {"failed": "bold red", "warned": "yellow", "inconclusive": "yellow", "no_data": "dim",
                   "passed": "green"}  # fmt: skip
+_NEARLY_ALL: Final = 0.95  # of the splits undecided: nothing is learned from them
 _WIDE: Final = 116
 _NARROWEST: Final = 12
 _BREAKS: Final = 3
@@ -177,10 +178,11 @@ class _Cells:
 
 def render_selfcheck(check: SelfCheck) -> RenderableType:
     """The share of false blocks against what is promised, and what the policy would find, the weakest metric first."""
-    kept = check.low <= check.alpha
+    is_kept, is_decided = check.low <= check.alpha, check.inconclusive_rate < _NEARLY_ALL
+    kept = "NOT KEPT" if not is_kept else "kept" if is_decided else "not tested, since they are undecided"
     what = "random splits of the baseline" if check.pairs is None else "random exchanges within its pairs"
     verdict = f"{percent(check.false_block_rate)} of {check.runs:,} {what} were blocked"
-    promise = f"at most {percent(check.alpha)} is promised: {'kept' if kept else 'NOT KEPT'}"
+    promise = f"at most {percent(check.alpha)} is promised: {kept}"
     lines = [
         ("false blocks", f"{percent(check.low)} to {percent(check.high)} with 95 % confidence"),
         ("passed", percent(check.pass_rate)),
@@ -190,7 +192,7 @@ def render_selfcheck(check: SelfCheck) -> RenderableType:
         else ("pairs", f"{check.pairs:,}"),
     ]
     parts: list[RenderableType] = [
-        Text(f"{verdict}; {promise}.", style="bold green" if kept else "bold red"),
+        Text(f"{verdict}; {promise}.", style=f"bold {_kept_color(is_kept, is_decided)}"),
         Text(),
         labeled(*((name, Text(text)) for name, text in lines)),
     ]
@@ -207,3 +209,7 @@ def render_selfcheck(check: SelfCheck) -> RenderableType:
     if check.warnings:
         parts += [Text(), Text("Mind", style="bold"), *(Text(f"- {plain(warning)}") for warning in check.warnings)]
     return Group(*parts)
+
+
+def _kept_color(is_kept: bool, is_decided: bool) -> str:
+    return "red" if not is_kept else "green" if is_decided else "yellow"

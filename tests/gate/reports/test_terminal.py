@@ -176,6 +176,16 @@ def test_a_self_check_that_fails() -> None:
     assert "NOT KEPT" in out.getvalue()
 
 
+def test_a_self_check_of_too_few_requests() -> None:
+    """Where next to all splits are undecided, none was blocked and none could be: that is no promise kept."""
+    found = SelfCheck(runs=100, requests=3, alpha=0.05, false_block_rate=0.0, low=0.0, high=0.04, pass_rate=0.0,
+                      inconclusive_rate=1.0, power=None, powers={}, wanted_power=0.8, seed=0)  # fmt: skip
+    out = StringIO()
+    Console(file=out, width=120).print(self_checked(found))
+    assert "at most 5 % is promised: not tested, since they are undecided." in out.getvalue()
+    assert "kept" not in out.getvalue().lower()
+
+
 def test_unpaired_sides_tell_shares() -> None:
     """Nothing flipped where nobody was asked twice, and there is no partner to look at."""
     found = report("block", [failed("answer_coverage", "claims-de")], comparison=reported.comparison(paired=False))
