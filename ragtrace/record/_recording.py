@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from time import perf_counter_ns
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
@@ -25,6 +25,13 @@ V = TypeVar("V")
 
 _MESSAGE: Final = 1000
 _TOO_MANY: Final = "items beyond read_items, read_seconds or a quarter of queue_bytes are not read"
+_CANDIDATES: Final = "return a list of texts, dicts, tuples (id, text, score) or documents"
+_REMEDIES: Final[Mapping[str, str]] = {
+    "retrieve": _CANDIDATES,
+    "rerank": _CANDIDATES,
+    "pack": "return the prompt as a text, or the chunks that it holds",
+    "generate": "return the answer as a text, or a response that holds it",
+}
 _HERE: Final[ContextVar[None]] = ContextVar("ragtrace-here", default=None)
 
 
@@ -167,7 +174,9 @@ class Recording(ABC):
         """Count a value that cannot be understood, or a fault of ours; what stops the host's code passes."""
         self.refused = self.refused or what == "coerce"
         if isinstance(error, Unreadable):
-            self.recorder.guard.count(f"{what}.{self.operation}", error.kind, str(error))
+            remedy = _REMEDIES.get(self.operation, "") if what == "coerce" and not error.has_remedy else ""
+            more = f"; {remedy}, or say where it is by returns=" if remedy else ""
+            self.recorder.guard.count(f"{what}.{self.operation}", error.kind, f"{error}{more}")
         else:
             self.recorder.guard.caught(f"{what}.{self.operation}", error)
 

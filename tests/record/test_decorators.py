@@ -337,6 +337,25 @@ def test_a_value_that_cannot_be_read_is_counted(recorded: Any, stage: Any, value
     assert [run.unread for run in recorded.record.stages] == [True]
 
 
+@pytest.mark.parametrize(
+    ("stage", "remedy"),
+    [
+        (ragtrace.retrieve, "return a list of texts, dicts"),
+        (ragtrace.pack, "return the prompt as a text"),
+        (ragtrace.generate, "return the answer as a text"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_remedy(
+    recorded: Any, stage: Any, remedy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stub that returns nothing: the log says what to return."""
+    with caplog.at_level("WARNING", logger="ragtrace"):
+        stage(lambda query: None)("q")
+    assert recorded.faults
+    assert f"None cannot be read; {remedy}" in caplog.text
+    assert "say where it is by returns=" in caplog.text
+
+
 def test_a_generator_value_is_not_consumed(recorded: Any) -> None:
     """A function that returns an iterator hands it to the host whole."""
     stream = (number for number in range(3))

@@ -60,8 +60,10 @@ class Unreadable(Exception):
     """A host's value that cannot be understood; `kind` is its type's name. remedy: what to give in its place."""
 
     def __init__(self, value: object, remedy: str = "") -> None:
-        self.kind = type(value).__name__
-        told = f"a value of type {type(value).__module__}.{type(value).__qualname__} cannot be read"
+        self.kind, self.has_remedy = type(value).__name__, bool(remedy)
+        kind = type(value)
+        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        told = "None cannot be read" if value is None else f"a value of type {name} cannot be read"
         super().__init__(f"{told}; {remedy}" if remedy else told)
 
 
