@@ -4,7 +4,8 @@ in PostgreSQL.
 The stores differ only in how many analyzed requests they hold: two hundred are analyzed, the others are copies of
 their rows at other times, each with words of its own in the index of words. Data is what a page reads and computes; a
 page is that with its HTML, through the whole application.
-Usage: python bench/web.py [--on sqlite|postgresql] [REQUESTS ...]
+Beside the clock and the processor of the pages stands what PostgreSQL's own processes used, as a mean.
+Usage: python bench/web.py [--on sqlite|postgresql] [--filled URL] [REQUESTS ...]
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gc
 import logging
+import re
 import sys
 import tempfile
 import time
@@ -153,8 +155,10 @@ def copy(connection: sa.Connection, table: str, copies: int, **more: str) -> Non
 
 
 def index(connection: sa.Connection, copies: int) -> None:
-    """Words of the copies: those of the request, one of a thousand, and one of two that no request has both of."""
+    """Words of the copies: those of the request, one of a thousand, one of two that no request has both of, and one
+    that the older half has."""
     own = "' w' || (n % 1000) || CASE WHEN n % 2 = 0 THEN ' even' ELSE ' odd' END"
+    own += f" || CASE WHEN n <= {copies // 2} THEN ' once' ELSE '' END"
     if connection.dialect.name == "postgresql":
         span = ORIGINALS * STEP
         connection.exec_driver_sql("DROP INDEX ix_search_entry_words")
@@ -171,27 +175,30 @@ def index(connection: sa.Connection, copies: int) -> None:
     driver.create_function("plain", 1, lambda words: decompress(words).decode(), deterministic=True)
     connection.exec_driver_sql(
         "INSERT INTO search_word (rowid, words) SELECT e.id, plain(o.words) || "
-        + own.replace("n %", "CAST(substr(e.request_id, instr(e.request_id, '-') + 1) AS INTEGER) %")
+        + re.sub(r"\bn\b", "CAST(substr(e.request_id, instr(e.request_id, '-') + 1) AS INTEGER)", own)
         + " FROM search_entry e JOIN search_entry o ON o.request_id = substr(e.request_id, 1,"
         " instr(e.request_id, '-') - 1) WHERE instr(e.request_id, '-') ORDER BY e.id"
     )
 
 
-def measured(act: Callable[[], Any]) -> str:
-    """Median and 95th percentile in milliseconds: of the clock, and of the processor where others keep it busy."""
+def measured(act: Callable[[], Any], server: Callable[[], float] | None = None) -> str:
+    """Median and 95th percentile in milliseconds: of the clock, and of the processor where others keep it busy; then
+    the mean of what the database's server used. server: its processor seconds so far."""
     act()
     walls, works = [], []
+    began = server() if server else 0.0
     for _ in range(ROUNDS):
         wall, work = time.perf_counter(), time.process_time()
         act()
         walls.append(1_000 * (time.perf_counter() - wall))
         works.append(1_000 * (time.process_time() - work))
     ranked = sorted(walls), sorted(works)
-    return "".join(f"{times[len(times) // 2]:9.1f} {times[int(len(times) * 0.95)]:7.1f}" for times in ranked)
+    told = "".join(f"{times[len(times) // 2]:9.1f} {times[int(len(times) * 0.95)]:7.1f}" for times in ranked)
+    return told + (f"{1_000 * (server() - began) / ROUNDS:9.1f}" if server else "")
 
 
-def measure(url: str, size: int) -> None:
-    """Print the table of one store."""
+def measure(url: str, size: int, server: Callable[[], float] | None = None) -> None:
+    """Print the table of one store. server: the processor seconds of its server so far."""
     from ragtrace.export.request_view import request_view
     from ragtrace.web._overview import overview, service_lines
     from ragtrace.web._triage_view import triage_view
@@ -204,8 +211,8 @@ def measure(url: str, size: int) -> None:
         viewer = Everybody().viewer("")
         assert viewer is not None
 
-        def listed(**more: Any) -> Any:
-            page = store.list_requests(Listing(**more), middle, limit=25, scan=4_000)
+        def listed(before: Position | None = middle, **more: Any) -> Any:
+            page = store.list_requests(Listing(**more), before, limit=25, scan=4_000)
             return store.get_records([row.request_id for row in page.rows])
 
         def one(name: str) -> Any:
@@ -226,10 +233,21 @@ def measure(url: str, size: int) -> None:
             "triage, everything": lambda: triage_view(store, SERVICE, {"since": str(START)}),
         }
         for name, act in data.items():
-            print(f"  data  {name:<30}{measured(act)}", flush=True)
+            print(f"  data  {name:<30}{measured(act, server)}", flush=True)
         for path in PATHS:
             assert pages.get(path).status_code == 200, path
-            print(f"  page  {path:<30}{measured(partial(pages.get, path))}", flush=True)
+            print(f"  page  {path:<30}{measured(partial(pages.get, path), server)}", flush=True)
+
+
+def measure_on_postgres(size: int) -> None:
+    """Fill a database of a server of our own, and print its table."""
+    postgres = Postgres()
+    try:
+        url = postgres.server.new_database()
+        fill(url, size)
+        measure(url, size, lambda: postgres.usage().cpu)
+    finally:
+        postgres.stop()
 
 
 def main() -> None:
@@ -237,18 +255,16 @@ def main() -> None:
     given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     given.add_argument("sizes", metavar="REQUESTS", type=int, nargs="*", default=[10_000, 100_000])
     given.add_argument("--on", choices=("sqlite", "postgresql"), default="sqlite")
+    given.add_argument("--filled", metavar="URL", help="a store that was filled before, with so many REQUESTS")
     asked = given.parse_args()
     logging.disable(logging.WARNING)
     for size in asked.sizes:
         print(f"{size:,} requests in {asked.on}: milliseconds, clock median and p95, processor median and p95")
+        if asked.filled:
+            measure(asked.filled, size)
+            continue
         if asked.on == "postgresql":
-            postgres = Postgres()
-            try:
-                url = postgres.server.new_database()
-                fill(url, size)
-                measure(url, size)
-            finally:
-                postgres.stop()
+            measure_on_postgres(size)
             continue
         with tempfile.TemporaryDirectory() as folder:
             url = f"sqlite:///{folder}/web.db"

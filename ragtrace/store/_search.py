@@ -333,13 +333,13 @@ def _of_gin(
     connection: sa.Connection, wanted: Listing, terms: Sequence[str], below: int | None, most: int
 ) -> list[tuple[str, int]]:
     """What PostgreSQL's index of words has. The planner takes words for independent of each other, expects many, and
-    would rather walk all entries by their numbers: so the numbers are none that an index leads to here."""
+    would rather walk all entries by their numbers: so the numbers are none that an index leads to here. Of half a
+    million that hold the words, only those that are given out are kept."""
     asked = " & ".join(f"'{term}'" for term in terms)
     holds = sa.literal_column(_VECTOR).op("@@")(sa.cast(asked, sa.dialects.postgresql.TSQUERY))
+    number = search_entry.c.id + 0
     query = sa.select(search_entry.c.request_id, search_entry.c.id).where(holds)
-    query = query.where(*_between(connection, wanted, search_entry.c.id + 0, below))
-    held = query.cte("held").prefix_with("MATERIALIZED", dialect="postgresql")
-    newest = sa.select(held.c.request_id, held.c.id).order_by(held.c.id.desc()).limit(most)
+    newest = query.where(*_between(connection, wanted, number, below)).order_by(number.desc()).limit(most)
     connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
     rows = [(row.request_id, row.id) for row in connection.execute(newest)]
     connection.exec_driver_sql("SET LOCAL enable_seqscan TO DEFAULT")

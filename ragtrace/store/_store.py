@@ -1,12 +1,14 @@
 """The store: everything that ragtrace keeps, in SQLite or PostgreSQL, behind one object.
 
-Each method is one transaction; `analyses` is one for every page, and what writes many texts looks at them first.
+Each method is one transaction; `analyses` is one for every page, and what writes many texts looks at them first. What
+is read inside a `snapshot` is one transaction together.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import EllipsisType, TracebackType
 from typing import Self
 
@@ -146,6 +148,11 @@ class Store:
     def full_url(self) -> str:
         """The URL by which it can be opened once more, with its password: for no message and no page."""
         return self._database.address.url.render_as_string(hide_password=False)
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """All that the thread reads inside is of one state of the store: a report's figures fit each other, and a
+        server is asked for one transaction. What is written inside is seen after it."""
+        return self._database.snapshot()
 
     # records
 

@@ -81,16 +81,34 @@ class Database:
         self._identity.watch(self._engine)
         self._prepare = prepare
         self._preparing = threading.RLock()
+        self._own = threading.local()  # snapshot: the connection of the thread's `snapshot`
         self._preparer: int | None = None  # the thread that prepares
         self._is_prepared = False
 
     @contextmanager
     def read(self) -> Iterator[sa.Connection]:
-        """A transaction that sees one state of the database and changes nothing."""
+        """A transaction that sees one state of the database and changes nothing; inside a `snapshot`, that one."""
+        opened: sa.Connection | None = getattr(self._own, "snapshot", None)
+        if opened is not None:
+            with explained(self.address):
+                yield opened
+            return
         self.prepare()
         with explained(self.address), self._reader.begin() as connection:
             self._see_to(connection)
             yield connection
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All that this thread reads inside is of one state of the database, by one transaction. What is written inside
+        is not seen before its end."""
+        with self.read() as connection:
+            outer = getattr(self._own, "snapshot", None)
+            self._own.snapshot = connection
+            try:
+                yield
+            finally:
+                self._own.snapshot = outer
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ragtrace.triage._alerts import Alert, Payload, judge_alert, read_payload, triage_alert
 from ragtrace.triage._evidence import Window, draw, hardly_judged
 from ragtrace.triage._report import Check, CorrectedShare, PageAnswers, Report
+from ragtrace.triage._statistics import break_end
 from ragtrace.triage._verdict_quality import (
     calibration_words,
     corrected_shares,
@@ -24,6 +25,7 @@ __all__ = [
     "Payload",
     "Report",
     "Window",
+    "break_end",
     "calibration_words",
     "corrected_shares",
     "corrected_shares_of",

@@ -16,7 +16,6 @@ from typing import Final
 from ragtrace.alerts.settings import Suspicion, read_settings
 from ragtrace.analyze.services import remedy
 from ragtrace.triage._evidence import (
-    ENOUGH,
     ORDER,
     OWNERS,
     Counted,
@@ -38,7 +37,16 @@ from ragtrace.triage._report import (
     Unjudged,
     UnjudgedState,
 )
-from ragtrace.triage._statistics import Episode, chance_of_growth, find_episode, growth, has_risen, share_of
+from ragtrace.triage._statistics import (
+    ENOUGH,
+    Episode,
+    chance_of_growth,
+    find_episode,
+    growth,
+    has_ended,
+    has_risen,
+    share_of,
+)
 from ragtrace.triage.rendering import UNJUDGED, clock, counted, percent, plain, written
 from ragtrace.types import Stage, replace
 
@@ -282,7 +290,7 @@ def recovery(risen: Stretch | None, stage: Stage) -> Recovery:
     told += f"; during the break {counted(during)}"
     if after.of >= ENOUGH and after.low > allowed:
         return Recovery(state="not_recovered", finding=f"better, but still broken: {told}", since=since, after=after)
-    if after.of < ENOUGH or after.share is None or after.share > allowed or after.high >= during.low:
+    if not has_ended(during, after, allowed):
         return Recovery(state="unclear", finding=f"not enough data to tell: {told}", since=since, after=after)
     return Recovery(state="recovered", finding=f"back within the objective: {told}", since=since, after=after)
 

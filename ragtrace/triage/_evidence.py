@@ -17,14 +17,13 @@ from ragtrace.registry.types import Objective
 from ragtrace.registry.wording import cause_words, reason_words
 from ragtrace.store import Sampled, Store
 from ragtrace.triage._report import ExemplarRequest, Judgeable, MetricChange, Range, ReasonCount, Tally, UnjudgedState
-from ragtrace.triage._statistics import Weighed, share_of
+from ragtrace.triage._statistics import ENOUGH, Weighed, share_of
 from ragtrace.triage.rendering import show_command, written
 from ragtrace.types import Reference, Stage, StageState
 from ragtrace.wilson import ONE_SIDED_95
 
 __all__ = [
     "COMPONENTS",
-    "ENOUGH",
     "LIMIT",
     "METRICS",
     "ORDER",
@@ -58,7 +57,6 @@ METRICS: Final = tuple(metric for metrics in SHOWN.values() for metric in metric
 ORDER: Final[tuple[Stage, ...]] = tuple(SHOWN)
 OWNERS: Final = {stage.name: stage.owner for stage in STAGES}
 COMPONENTS: Final = {stage.name: stage.components for stage in STAGES}
-ENOUGH: Final = 10  # requests below which nothing is said
 LIMIT: Final = 2_000  # requests that are read of a service or segment: shares are exact to 2 % then
 
 Counted: TypeAlias = Literal["broken"] | UnjudgedState

@@ -15,12 +15,15 @@ from ragtrace.triage._report import Tally
 from ragtrace.wilson import ONE_SIDED_95, share_and_size, wilson
 
 __all__ = [
+    "ENOUGH",
     "NEAR",
     "Episode",
     "Weighed",
+    "break_end",
     "chance_of_growth",
     "find_episode",
     "growth",
+    "has_ended",
     "has_risen",
     "likelihood_gain",
     "share_of",
@@ -29,7 +32,10 @@ __all__ = [
 Weighed: TypeAlias = Sequence[tuple[bool, float]]
 """Of each request whether it counts, and its weight: the inverse of the probability with which it was kept."""
 
-_ENOUGH: Final = 20  # requests on both sides, below which no share is said to have risen
+ENOUGH: Final = 10
+"""Requests below which nothing is said."""
+
+_EACH_SIDE: Final = 20  # requests on both sides, below which no share is said to have risen
 _CLEARLY: Final = 3.0  # standard errors of the difference of two shares
 _GROWTH: Final = 0.05  # by which a share must have grown to be worth a word
 _BLOCKS: Final = 80  # places at which a search looks before it looks closely
@@ -54,7 +60,7 @@ def has_risen(now: Weighed, before: Weighed) -> bool:
     least twenty requests on both sides, or with what tells as much as twenty that were drawn evenly."""
     if not now or not before:
         return False
-    if min(share_and_size(each)[1] for each in (now, before)) < _ENOUGH:
+    if min(share_and_size(each)[1] for each in (now, before)) < _EACH_SIDE:
         return False
     grown, error = growth(now, before)
     return grown >= max(_GROWTH, _CLEARLY * error)
@@ -66,6 +72,22 @@ def growth(now: Weighed, before: Weighed) -> tuple[float, float]:
     (share, size), (earlier, earlier_size) = share_and_size(now), share_and_size(before)
     pooled = (share * size + earlier * earlier_size) / (size + earlier_size)
     return share - earlier, sqrt(pooled * (1 - pooled) * (1 / size + 1 / earlier_size))
+
+
+def has_ended(during: Tally, after: Tally, allowed: float) -> bool:
+    """Whether a break is over: enough requests came after it, their share is within the budget, and it is clearly below
+    that of the break."""
+    return after.of >= ENOUGH and after.share is not None and after.share <= allowed and after.high < during.low
+
+
+def break_end(weighed: Weighed, allowed: float) -> tuple[int, Tally] | None:
+    """Where the stretch of a sequence that stands out is over: the place of the first request behind it, and the share
+    from there on; None where none stands out, or nothing proves that it is over. allowed: by the budget."""
+    episode = find_episode([counts for counts, _ in weighed], [weight for _, weight in weighed])
+    if episode is None or episode.end == len(weighed):
+        return None
+    after = share_of(weighed[episode.end :])
+    return (episode.end, after) if has_ended(share_of(weighed[episode.start : episode.end]), after, allowed) else None
 
 
 def chance_of_growth(now: Weighed, before: Weighed) -> float:
@@ -115,6 +137,8 @@ def find_episode(bad: Sequence[bool], weights: Sequence[float] | None = None) ->
         [0.0, *accumulate(each if is_bad else 0.0 for is_bad, each in zip(bad, counts, strict=True))],
         [0.0, *accumulate(counts)],
     )
+    if gains.most < _threshold(count):
+        return None
     coarse = sorted({round(step * count / _BLOCKS) for step in range(_BLOCKS + 1)})
     _, start, end = max((gains.of(one, two), one, two) for one, two in gains.best_of(coarse))
     step = count // _BLOCKS + 1
@@ -127,9 +151,9 @@ def find_episode(bad: Sequence[bool], weights: Sequence[float] | None = None) ->
     if gains.of(start, count) >= best - NEAR:
         end = count
         best = gains.of(start, end)
-    starts = [one for one in range(end) if gains.of(one, end) >= best - NEAR]
-    ends = [two for two in range(start + 1, count + 1) if gains.of(start, two) >= best - NEAR]
-    return Episode(start, end, min(starts), max(starts), min(ends), max(ends))
+    starts = np.flatnonzero(gains.of_each(np.arange(end), end) >= best - NEAR)
+    ends = start + 1 + np.flatnonzero(gains.of_each(start, np.arange(start + 1, count + 1)) >= best - NEAR)
+    return Episode(start, end, int(starts[0]), int(starts[-1]), int(ends[0]), int(ends[-1]))
 
 
 def _threshold(count: int) -> float:
@@ -148,7 +172,13 @@ class _Gains:
 
     def __init__(self, bad: Sequence[float], known: Sequence[float]) -> None:
         self._bad, self._known = bad, known
+        self._arrays = np.array(bad), np.array(known)
         self._even = _likelihood(bad[-1], known[-1])
+
+    @property
+    def most(self) -> float:
+        """What no stretch gains more than: both shares would be 0 or 1."""
+        return -self._even
 
     def of(self, start: int, end: int) -> float:
         inside, length = self._bad[end] - self._bad[start], self._known[end] - self._known[start]
@@ -159,13 +189,19 @@ class _Gains:
 
     def best_of(self, places: Sequence[int]) -> list[tuple[int, int]]:
         """The stretches between two of the places that gain most, but for rounding: all of them at once."""
-        bad, known = np.array(self._bad)[list(places)], np.array(self._known)[list(places)]
+        at = np.array(places)
         starts, ends = np.triu_indices(len(places), 1)
+        gains = self.of_each(at[starts], at[ends])
+        return [(places[starts[one]], places[ends[one]]) for one in np.flatnonzero(gains >= gains.max() - _ROUNDING)]
+
+    def of_each(self, starts: NDArray[np.int_] | int, ends: NDArray[np.int_] | int) -> NDArray[np.float64]:
+        """`of` each stretch, but for rounding."""
+        bad, known = self._arrays
         inside, length = bad[ends] - bad[starts], known[ends] - known[starts]
-        outside, rest = self._bad[-1] - inside, self._known[-1] - length
-        gains = _likelihoods(inside, length) + _likelihoods(outside, rest) - self._even
-        gains[inside * self._known[-1] <= self._bad[-1] * length] = 0.0
-        return [(places[starts[at]], places[ends[at]]) for at in np.flatnonzero(gains >= gains.max() - _ROUNDING)]
+        outside, rest = bad[-1] - inside, known[-1] - length
+        gains: NDArray[np.float64] = _likelihoods(inside, length) + _likelihoods(outside, rest) - self._even
+        gains[inside * known[-1] <= bad[-1] * length] = 0.0
+        return gains
 
 
 def _likelihoods(bad: NDArray[np.float64], known: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -30,7 +30,6 @@ from ragtrace.triage._checks import (
     stretch,
 )
 from ragtrace.triage._evidence import (
-    ENOUGH,
     LIMIT,
     ORDER,
     OWNERS,
@@ -61,6 +60,7 @@ from ragtrace.triage._report import (
     Unjudged,
 )
 from ragtrace.triage._starvation import starved_providers, starved_sentence
+from ragtrace.triage._statistics import ENOUGH
 from ragtrace.triage._verdict_quality import corrected_shares, promise
 from ragtrace.triage.rendering import by_gold, clock, joined, named_services, percent, plain, written
 from ragtrace.types import Analysis, Reference, RequestRecord, Stage, StageFinding, replace
@@ -97,6 +97,19 @@ def triage_segment(
     frequent ones, unless only the others show a break. now: the time of the report, nanoseconds. limit: how many
     requests are read at most, None for all of them.
     """
+    with store.snapshot():
+        return _segment_report(store, service, segment, window, reference, now, limit)
+
+
+def _segment_report(
+    store: Store,
+    service: str,
+    segment: str | None,
+    window: Window,
+    reference: Reference | None,
+    now: int | None,
+    limit: int | None,
+) -> Report:
     sample = draw(store, service, segment, window, limit)
     walks = [_walk(evidence) for evidence in sample.by_judge(reference)]
     chosen = max(walks, key=_weight)  # of equals, the first

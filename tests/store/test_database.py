@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import Popen
@@ -239,3 +240,28 @@ def test_pages_beside_a_deletion(store: Store, make_record: MakeRecord) -> None:
         with store._database.write() as connection:
             connection.execute(sa.delete(request).where(request.c.request_id.in_(seen)))
     assert seen == [f"r{number}" for number in range(6)]
+
+
+def test_a_snapshot_is_one_state_of_the_store(store: Store, make_record: MakeRecord) -> None:
+    """What another thread writes meanwhile is not in it; all that is asked is one transaction, ended with its block."""
+    store.write([make_record(request_id="before")])
+    begun: list[object] = []
+    sa.event.listen(store._database._engine, "begin", begun.append)
+    with store.snapshot():
+        assert store.services() == ["shop"]
+        writer = threading.Thread(target=store.write, args=([make_record(request_id="after", service="later")],))
+        writer.start()
+        writer.join()
+        begun.clear()
+        with store.snapshot():
+            assert store.services() == ["shop"]
+        assert store.get_record("after") is None
+        assert begun == []
+    assert store.services() == ["later", "shop"]
+
+
+def test_a_failure_ends_the_snapshot(store: Store) -> None:
+    """The next read has a transaction of its own, and what failed inside is explained as elsewhere."""
+    with pytest.raises(StoreError), store.snapshot(), store._database.read() as connection:
+        connection.exec_driver_sql("SELECT nothing FROM nowhere")
+    assert store.services() == []

@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import given, strategies as st
 
-from ragtrace.triage._statistics import find_episode, share_of
+from ragtrace.triage._statistics import break_end, find_episode, share_of
 from ragtrace.wilson import wilson
 
 
@@ -101,3 +101,19 @@ def test_nothing_and_all_bad_are_no_change() -> None:
     assert find_episode([]) is None
     assert find_episode([False] * 50) is None
     assert find_episode([True] * 50) is None
+
+
+def test_a_break_has_ended_where_enough_sound_ones_come_behind_it() -> None:
+    """With the share since then; ten are needed, all within the budget, and clearly fewer broken ones than before."""
+
+    def weighed(*runs: tuple[int, int]) -> list[tuple[bool, float]]:
+        return [(place % period == 0, 1.0) for period, count in runs for place in range(1, count + 1)]
+
+    never, often = 10**6, 2
+    ended = break_end(weighed((never, 60), (often, 60), (never, 40)), 0.05)
+    assert ended is not None
+    assert (ended[0], ended[1].count, ended[1].of) == (120, 0, 40)
+    assert break_end(weighed((never, 60), (often, 60), (never, 9)), 0.05) is None
+    assert break_end(weighed((never, 60), (often, 60), (10, 40)), 0.05) is None
+    assert break_end(weighed((never, 60), (often, 60)), 0.05) is None
+    assert break_end(weighed((never, 200)), 0.05) is None
