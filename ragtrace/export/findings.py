@@ -171,13 +171,15 @@ def claim_views(record: RequestRecord, claims: Sequence[Claim]) -> list[ClaimVie
 
 
 def claim_summary(views: Sequence[ClaimView]) -> list[tuple[_ClaimState, str]]:
-    """How many claims are in which state, the worst first: `1 contradicted (claim 2)`, `2 supported`."""
+    """How many claims are in which state, the worst first: `1 contradicted (claim 2)`, `1 with weak words
+    (claim 3)`, `2 supported`."""
     found = []
     for state in _STATES:
         numbers = [str(view.number) for view in views if view.state == state]
         if numbers:
             which = "" if state == "supported" else f" (claim{'s' * (len(numbers) > 1)} {', '.join(numbers)})"
-            found.append((state, f"{len(numbers)} {state}{which}"))
+            words = "with weak words" if state == "weak words" else state
+            found.append((state, f"{len(numbers)} {words}{which}"))
     return found
 
 

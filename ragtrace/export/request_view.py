@@ -53,6 +53,7 @@ __all__ = [
 LONGEST: Final = 12_000  # characters of one text that are shown
 _ALL: Final = 2_000_000  # of all texts of a page
 _SHOWN: Final = 14  # chunks of the picture; those that matter come first
+_DECIDES: Final = {"rerank": "reranker", "packing": "packer", "truncation": "packer"}  # what loses a chunk there
 _MOST_WORDS: Final = 400  # of two texts that are compared word by word
 _VALUES: Final = re.compile(r"(?:^|: )([^:]{1,200}), the evidence says (.{1,200})\Z", re.DOTALL)
 _MARK: Final = re.compile(r"(?:\[[^\]\s]{1,20}\])+[.,;:!?]?")  # of a citation
@@ -220,7 +221,7 @@ def request_view(
         cause=cause_words(diagnosis.cause) if diagnosis and is_retrieval else None,
         fix=FIXES.get(diagnosis.cause or "") if diagnosis and is_retrieval else None,
         stages=tuple(_stages(analysis)),
-        faults=tuple(_faults(analysis, links, by_id, known or {})),
+        faults=tuple(_faults(record, analysis, links, by_id, known or {})),
         chunks=chunks,
         read=tuple(sorted(chunks, key=_reading_place)),
         claims=links,
@@ -472,6 +473,7 @@ def _answer(record: RequestRecord, links: Sequence[ClaimLink]) -> Iterator[Piece
 
 
 def _faults(
+    record: RequestRecord,
     analysis: Analysis | None,
     links: Sequence[ClaimLink],
     by_id: Mapping[str, ChunkView],
@@ -482,7 +484,7 @@ def _faults(
     if analysis is None or stage is None:
         return
     if stage in ("retrieval", "ranking"):
-        yield from _losses(analysis, stage, by_id, known)
+        yield from _losses(analysis, stage, by_id, known, record.versions)
     elif stage == "generation":
         for link in sorted(links, key=lambda one: one.tone != "bad"):
             if link.tone in ("bad", "doubt") and link.view.number is not None:
@@ -496,9 +498,13 @@ def _faults(
 
 
 def _losses(
-    analysis: Analysis, stage: Stage, by_id: Mapping[str, ChunkView], known: Mapping[str, tuple[str, str]]
+    analysis: Analysis,
+    stage: Stage,
+    by_id: Mapping[str, ChunkView],
+    known: Mapping[str, tuple[str, str]],
+    versions: Mapping[str, str],
 ) -> Iterator[Fault]:
-    """The needed chunks that the stage lost, with their words, and what no candidate holds."""
+    """The needed chunks that the stage lost, with their words and what decided it, and what no candidate holds."""
     places = (
         ("retrieval",) if stage == "retrieval" else ("rerank", "packing", "truncation")
     )  # what broke first is first
@@ -510,7 +516,10 @@ def _losses(
         if not words and loss.chunk_id in known:
             version, text = known[loss.chunk_id]
             words = (Words(text[:LONGEST], False),)
+        decided = _DECIDES.get(loss.where, "")
         why = f"as index {version} returned it to another request" if version else ""
+        if decided in versions:
+            why = f"{decided}={versions[decided]} decided this"
         yield Fault(f"Needed, but {chunk.loss}", (), words, chunk.chunk_id, why, f"#chunk-{chunk.number}")
     if stage == "retrieval":
         for match in analysis.facets:
@@ -523,11 +532,11 @@ def _claim_fault(link: ClaimLink, by_id: Mapping[str, ChunkView]) -> Fault:
     """A claim beside the sentence that decides on it, with the words in which they differ."""
     rationale, number = link.view.rationale, link.view.number
     state = next((line.text for line in link.view.lines if line.kind == "state"), "")
-    if rationale is None:
-        title = f"Claim {number} is {link.view.state}: no chunk of the prompt supports it"
-        return Fault(title, (Words(link.view.text, False),), link=f"#claim-{number}", tone=link.tone)
-    words = {"contradicted": "is contradicted by the prompt", "weak words": "has weak words in the prompt"}
+    words = {"weak words": "has weak words in the prompt"}
     title = f"Claim {number} {words.get(link.view.state or '', f'is {link.view.state} by the prompt')}"
+    if rationale is None:
+        title += ": no chunk of it says the same"
+        return Fault(title, (Words(link.view.text, False),), link=f"#claim-{number}", tone=link.tone)
     said, given = _compared(link.view.text, rationale.text)
     if not any(word.differs for word in said) and (values := _VALUES.search(state)):
         said, given = _around(link.view.text, values[1]), _around(rationale.text, values[2])

@@ -94,9 +94,9 @@ FIXES: Final[dict[str, str]] = {
     "filtered": "Mend the filter: compare its condition with the metadata of the chunk, which may be wrong, too. Leave "
     "it where it guards permissions.",
     "returned_before": "The index holds it: look at the query, its rewrite and its embedding, and at the search's "
-    "settings. A probe names the cause (docs/how-to/probe.md).",
-    "absent_from_candidates": "Ask the index with a probe (docs/how-to/probe.md): it tells whether the evidence is not "
-    "indexed, was missed, ranks too low, or was removed by a filter.",
+    "settings. A probe names the cause (docs/runbooks/retrieval.md, step 3).",
+    "absent_from_candidates": "Ask the index with a probe (docs/runbooks/retrieval.md, step 3): it tells whether the "
+    "evidence is not indexed, was missed, ranks too low, or was removed by a filter.",
     "lost_in_rewrite": "Keep what the question requires in the rewritten query.",
 }
 """What to do about a cause of a broken retrieval."""

@@ -39,7 +39,6 @@ from ragtrace.triage.rendering import (
     counted,
     escaped,
     looked_at,
-    percent,
     span,
     table,
     written,
@@ -186,6 +185,12 @@ class _Draft:
             shares = (_share(group, stage, what) for what in _CHAIN for group in (before, during))
             rows.append((stage, mark, *shares))
         yield from table(("stage", "", "broken before", "during the break", "in doubt before", "during"), rows)
+        yield ""
+        yield (
+            "Here each stage is counted by itself: broken ones of all requests in which it is judged, whatever broke "
+            "before it, doubted ones of all to which it applies. Elsewhere in this draft a stage's share is of the "
+            "requests in which no earlier stage is broken or suspected, which may be fewer."
+        )
         causes = Counter(each.row.cause for each in during if each.is_broken(self._stage))
         yield ""
         told = ", ".join(f"{cause_words(cause)} ({count})" for cause, count in causes.most_common())
@@ -321,7 +326,7 @@ def _share(requests: Sequence[JudgedRequest], stage: Stage, what: Counted) -> st
     else:
         judged = [(row, weight) for row, weight in rows if row.states[stage] in ("sound", "broken")]
         found = share_of([(row.states[stage] == what, weight) for row, weight in judged])
-    return f"{percent(found.share)} of {found.of}" if found.of else "none is judged"
+    return counted(found, "") if found.of else "none is judged"
 
 
 def _mean(requests: Sequence[JudgedRequest], metric: str) -> str:

@@ -37,6 +37,7 @@ from ragtrace.triage._report import (
     Unjudged,
     UnjudgedState,
 )
+from ragtrace.triage._statistics import ENOUGH
 
 __all__ = [
     "STATES",
@@ -49,6 +50,7 @@ __all__ = [
     "code",
     "corrected_text",
     "counted",
+    "counting",
     "escaped",
     "joined",
     "judge_command",
@@ -111,7 +113,7 @@ def counted(tally: Tally, what: str = "broken") -> str:
         return "no request is judged"
     share = percent(tally.share)
     of = "" if share == percent(tally.count / tally.of) else " of the traffic"
-    return f"{tally.count:,} of {tally.of:,} {what} ({share}{of})"
+    return f"{tally.count:,} of {tally.of:,} {f'{what} ' if what else ''}({share}{of})"
 
 
 def joined(words: Sequence[str]) -> str:
@@ -241,6 +243,8 @@ def _facts(report: Report, store: str | None) -> Iterator[tuple[str, RenderableT
         yield "tenants", Text(affected(report.tenants))
     if report.range:
         yield "looked at", Text(looked_at(report), style="dim")
+        if report.request is None:
+            yield "counted", Text(counting(report), style="dim")
     if report.pages:
         yield "pages", Text(pages_text(report.pages), style="dim")
     if report.calibration:
@@ -309,6 +313,18 @@ def looked_at(report: Report) -> str:
     since = clock(examined.since)
     times = f"{since} to {clock(examined.until)}, compared with {clock(examined.before_since)} to {since}"
     return f"{times}; {read}; {judged}"
+
+
+def counting(report: Report) -> str:
+    """Of which requests the report's shares are, and what `now` and `before` mean."""
+    if report.range is None:
+        return ""
+    since = clock(report.range.since)
+    return (
+        "broken is a share of the requests in which the stage is judged and no earlier one is broken or suspected, "
+        f"in doubt of all to which the stage applies; now: since {since}; before: until the break began where that is "
+        f"seen, else before {since}"
+    )
 
 
 def _size(examined: Range) -> str:
@@ -423,7 +439,10 @@ def _values(values: Sequence[MetricChange], *, of_request: bool) -> Table:
 
 
 def mean_text(mean: float | None, count: int) -> str:
-    """A mean with the number of requests that it is of: `0.87 (56)`; a dash for none."""
+    """A mean with the number of requests that it is of: `0.87 (56)`; a dash for none, and no mean of fewer than tell
+    anything."""
+    if 0 < count < ENOUGH:
+        return f"too few ({count:,})"
     return f"{_mean(mean)} ({count:,})" if count else "-"
 
 
@@ -597,6 +616,8 @@ def _markdown_facts(report: Report) -> Iterator[str]:
         yield f"- tenants: {affected(report.tenants)}"
     if report.range:
         yield f"- looked at: {escaped(looked_at(report))}"
+        if report.request is None:
+            yield f"- counted: {escaped(counting(report))}"
     if report.pages:
         yield f"- pages: {escaped(pages_text(report.pages))}"
     if report.calibration:

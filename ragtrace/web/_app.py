@@ -23,6 +23,7 @@ from ragtrace.export.request_view import LONGEST, bounded, request_view
 from ragtrace.html_page import Html, asset, templates
 from ragtrace.safe_text import visible
 from ragtrace.store import ATTRIBUTION, Store
+from ragtrace.store.tables import STAGE_NAMES
 from ragtrace.types import Analysis, RequestRecord, replace
 from ragtrace.web._access import COOKIE, Access, Proxy, Sessions, Viewer
 from ragtrace.web._drawings import path_picture, times_picture
@@ -33,7 +34,7 @@ from ragtrace.web._judgments import KEPT, SAID, asked_stages, judge_page, label_
 from ragtrace.web._label_queue import label_queue, test_case
 from ragtrace.web._overview import COUNTED, WINDOWS, overview, service_lines
 from ragtrace.web._request_list import CHOICES, path_part, query_part, read_filter, rows_page
-from ragtrace.web._runbooks import runbook, runbook_names
+from ragtrace.web._runbooks import linked, runbook, runbook_names
 from ragtrace.web._style import stylesheet
 from ragtrace.web._triage_view import postmortem_draft, triage_view
 
@@ -302,10 +303,21 @@ class _Pages:
         if not asked.viewer.may_judge:
             raise _READER()
 
-    def _shown(self, template: str, viewer: Viewer | None, status: int = 200, /, **values: Any) -> Response:
+    def _shown(
+        self,
+        template: str,
+        viewer: Viewer | None,
+        status: int = 200,
+        /,
+        *,
+        about: str | None = None,
+        **values: Any,
+    ) -> Response:
+        """about: the service that the page is about, which its links go on with."""
         from starlette.responses import HTMLResponse
 
-        text = self._templates.get_template(template).render(viewer=viewer, asks=self._asks, **values)
+        links = _links(viewer, about)
+        text = self._templates.get_template(template).render(viewer=viewer, asks=self._asks, links=links, **values)
         return HTMLResponse(text, status)
 
     def _set_cookie(self, response: Response, value: str) -> None:
@@ -329,14 +341,13 @@ class _Pages:
         shown = overview(self._store, service, window, viewer)
         if shown is None:
             raise _UNKNOWN("No service of this name has requests.")
-        may_triage = viewer.owns(service)
         return self._shown(
             "overview.html",
             viewer,
+            about=service,
             shown=shown,
             services=services,
             windows=list(WINDOWS),
-            may_triage=may_triage,
             counted=COUNTED,
         )
 
@@ -359,6 +370,7 @@ class _Pages:
         return self._shown(
             "requests.html",
             viewer,
+            about=listing.service if listing.service in services else services[0] if len(services) == 1 else None,
             page=page,
             services=services,
             filter=listing,
@@ -393,6 +405,7 @@ class _Pages:
         return self._shown(
             "request.html",
             viewer,
+            about=record.service,
             view=view,
             request_id=record.request_id,
             path=path_picture(view) if viewer.sees_content else None,
@@ -419,7 +432,14 @@ class _Pages:
         chunk_id = asked.query.get("chunk", "")
         self._read(asked.viewer, f"why chunk {chunk_id} of request {record.request_id} has its grade")
         shown = self._grades.explained(record, chunk_id)
-        return self._shown("grade.html", asked.viewer, request_id=record.request_id, chunk_id=chunk_id, shown=shown)
+        return self._shown(
+            "grade.html",
+            asked.viewer,
+            about=record.service,
+            request_id=record.request_id,
+            chunk_id=chunk_id,
+            shown=shown,
+        )
 
     def explain(self, asked: _Asked) -> Response:
         """Ask for an explanation, and go where its progress is shown."""
@@ -472,6 +492,7 @@ class _Pages:
         return self._shown(
             "label.html",
             viewer,
+            about=service,
             service=service,
             queue=queue,
             view=request_view(record, None) if record else None,
@@ -500,11 +521,15 @@ class _Pages:
     def triage(self, asked: _Asked) -> Response:
         """The walk over a segment, in the words of the terminal."""
         viewer, query = asked.viewer, asked.query
-        service = self._whole_service(asked)
+        own = [name for name in self._services(viewer) if viewer.owns(name)]
+        if not query.get("service") and len(own) != 1:
+            return self._shown("triage_choice.html", viewer, services=own)
+        service = self._whole_service(asked) if query.get("service") else own[0]
         shown = triage_view(self._store, service, query)
         return self._shown(
             "triage.html",
             viewer,
+            about=service,
             shown=shown,
             report=shown.report,
             form_token=self._sessions.form_token(asked.cookie),
@@ -529,11 +554,23 @@ class _Pages:
 
     def runbook(self, asked: _Asked) -> Response:
         """What to do about an alert, by its runbook; without a name all of them."""
-        name = asked.path["name"].removesuffix(".md")
+        name, viewer = asked.path["name"].removesuffix(".md"), asked.viewer
         blocks = runbook(name) if name else None
         if name and blocks is None:
             raise _UNKNOWN("No runbook has this name.")
-        return self._shown("runbook.html", asked.viewer, name=name, blocks=blocks, names=runbook_names())
+        service = asked.query.get("service", "")
+        about = service if service in self._services(viewer) and viewer.owns(service) else None
+        kept = {key: value for key in ("service", "segment", "since", "until") if (value := asked.query.get(key))}
+        return self._shown(
+            "runbook.html",
+            viewer,
+            about=about,
+            name=name,
+            blocks=blocks,
+            names=runbook_names(),
+            stage=name if name in STAGE_NAMES else None,
+            kept=kept if about else {},
+        )
 
     def judge_alert(self, asked: _Asked) -> Response:
         """Keep whether a page was right."""
@@ -593,7 +630,8 @@ class _Pages:
         names = f"{asked.query['a']} and {asked.query['b']}"
         if found.questions:
             self._read(asked.viewer, f"{found.questions} questions of the replays {names}")
-        return self._shown("gate_report.html", asked.viewer, body=found.body, title=f"Compared: {names}")
+        about = asked.query.get("service")
+        return self._shown("gate_report.html", asked.viewer, about=about, body=found.body, title=f"Compared: {names}")
 
     # the rest
 
@@ -671,6 +709,20 @@ class _Pages:
         _READING.info("%s (%s) read %s", viewer.name, of, visible(what[:LONGEST]).replace("\n", " "))
 
 
+def _links(viewer: Viewer | None, about: str | None) -> list[tuple[str, str, str]]:
+    """The pages that each page leads to: name, address, words. about: the service that they go on with."""
+    if viewer is None:
+        return []
+    of = "" if about is None else f"?{query_part({'service': about})}"
+    found = [("overview", f"/{of}", "Overview"), ("requests", f"/requests{of}", "Requests")]
+    if about is None or viewer.owns(about):
+        found.append(("triage", f"/triage{of}", "Triage"))
+    found.append(("gate", "/gate", "Gate"))
+    if about is not None and viewer.may_judge and viewer.owns(about):
+        found.append(("label", f"/label{of}", "Label"))
+    return found
+
+
 def _explained(record: RequestRecord, explanation: Explanation) -> tuple[Html, Html]:
     """The sections of the explanation, and the figures that its script reads."""
     from ragtrace.export.explanation_html import sections
@@ -731,6 +783,8 @@ def _environment() -> Environment:
         "rank": shown_rank,
         "address": path_part,
         "query": query_part,
+        "linked": linked,
+        "merged": lambda known, more: known | more,
         "milliseconds": lambda nanoseconds: f"{nanoseconds / 1e6:,.0f} ms",
         "html": Html,
     }

@@ -20,7 +20,7 @@ from ragtrace.registry.instruments import STAGES
 from ragtrace.registry.wording import VERDICTS, cause_words, reason_words
 from ragtrace.store import DiagnosisSummary, Listing, Release, Store
 from ragtrace.store.tables import STAGE_NAMES
-from ragtrace.triage import promise
+from ragtrace.triage import break_end, promise
 from ragtrace.triage.rendering import joined
 from ragtrace.types import Stage
 from ragtrace.web._access import Viewer
@@ -59,10 +59,21 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class End:
+    """That a break is over, for certain: since when (nanoseconds), and how many of the requests judged since then are
+    broken by it."""
+
+    since: int
+    count: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
 class StageLine:
     """One stage in the window. broken: among the requests in which it is judged and no earlier stage is broken or
     suspected, as alerts and triage count; None where none is. states: their shares of all requests. spent: of the error
-    budget that the objective leaves, 1 being all of it."""
+    budget that the objective leaves, 1 being all of it. verdict: where the share lies beside the objective, and
+    `recovered` where it is over in the window and the break has ended."""
 
     name: Stage
     owner: str
@@ -73,6 +84,7 @@ class StageLine:
     spent: float
     target: float
     verdict: str
+    ended: End | None
     link: str
     unjudged: float
     why_unjudged: str
@@ -81,7 +93,9 @@ class StageLine:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Requests that broke first at one stage since one release: how many, when, where, and the ones to look at."""
+    """Requests that broke first at one stage since one release: how many, when, where, and one to look at, of the worst
+    segment. share: of all requests looked at from the first to the last of them. ended: None where nothing proves an
+    end; judged_since: how many judged requests came behind the last one."""
 
     stage: Stage
     owner: str
@@ -92,8 +106,11 @@ class Break:
     share: Share
     first_at: int
     last_at: int
+    ended: End | None
+    judged_since: int
     segments: tuple[tuple[str, Share], ...]
     example: str
+    example_segment: str
     link: str
 
 
@@ -231,17 +248,20 @@ def overview(store: Store, service: str, window: str, viewer: Viewer) -> Overvie
     """The overview of a service; None where it has no request. window: one of `WINDOWS`. Releases are of the whole
     service: where it is shared with other tenants, their versions would be told."""
     tenant = viewer.tenant
-    around = store.time_bounds(service, tenant)
-    if around is None:
-        return None
-    edges = _edges(*around, WINDOWS[window], _SLICES)
-    slices = store.slices(Listing(service=service, tenant_id=tenant), edges, _EACH)
+    with store.snapshot():
+        around = store.time_bounds(service, tenant)
+        if around is None:
+            return None
+        edges = _edges(*around, WINDOWS[window], _SLICES)
+        slices = store.slices(Listing(service=service, tenant_id=tenant), edges, _EACH)
+        within = Listing(service=service, tenant_id=tenant, since=edges[0], until=edges[-1])
+        stored = store.count_requests(within, COUNTED)
+        came = _releases(store.releases(service) if viewer.owns(service) else (), edges[0], edges[-1])
+        calibration = promise(store, service) if viewer.owns(service) else None
     every = [one for each in slices for one in each]
     known = [one for one in every if any(one.states)]
-    within = Listing(service=service, tenant_id=tenant, since=edges[0], until=edges[-1])
     by_slice = _by_slice(slices)
     whole = _whole(by_slice)
-    came = _releases(store.releases(service) if viewer.owns(service) else (), edges[0], edges[-1])
     marks = _marks(came, {one.suspected_rollout for one in known if one.stage is not None})
     link = _linker(service, edges[0], edges[-1])
     breaks = tuple(_breaks(known, marks, link))
@@ -252,7 +272,7 @@ def overview(store: Store, service: str, window: str, viewer: Viewer) -> Overvie
         since=edges[0],
         until=edges[-1],
         looked_at=len(every),
-        stored=store.count_requests(within, COUNTED),
+        stored=stored,
         conclusion=_conclusion(stages, breaks, len(known)),
         stages=stages,
         breaks=breaks,
@@ -261,7 +281,7 @@ def overview(store: Store, service: str, window: str, viewer: Viewer) -> Overvie
         more_releases=len(came) - len(marks),
         trend=_trend(by_slice, edges, marks, stages, link) if known else None,
         expenses=tuple(expense_lines(every)),
-        calibration=promise(store, service) if viewer.owns(service) else None,
+        calibration=calibration,
     )
 
 
@@ -386,6 +406,11 @@ def _stage_lines(known: Sequence[DiagnosisSummary], whole: Sequence[Tally], link
         allowed = 1.0 - info.target
         reasons = Counter(reason for one in known if (reason := one.reasons[place]) is not None)
         reason = reasons.most_common(1)[0][0] if reasons else None
+        verdict = _verdict(broken, allowed)
+        ended = None
+        if verdict == "over":
+            judged = _judged(known, place)
+            ended = _end(judged, [one.states[place] == "broken" for one in judged], allowed)
         yield StageLine(
             name=stage,
             owner=info.owner,
@@ -395,12 +420,29 @@ def _stage_lines(known: Sequence[DiagnosisSummary], whole: Sequence[Tally], link
             interval_bar=None if broken is None else share_bar(broken.value, broken.low, broken.high, allowed),
             spent=_spent(broken, allowed),
             target=info.target,
-            verdict=_verdict(broken, allowed),
+            verdict="recovered" if ended else verdict,
+            ended=ended,
             link=link(stage=stage),
             unjudged=sum(share for state, _, share in shares if state in ("suspected", "not_known")),
             why_unjudged=reason_words(reason, stage) if reason else "",
             helpful=remedy(stage, reason) if reason else None,
         )
+
+
+def _judged(known: Sequence[DiagnosisSummary], place: int) -> list[DiagnosisSummary]:
+    """The requests in which a stage is sound or broken, and no earlier one broken or suspected."""
+    return [
+        one
+        for one in known
+        if one.states[place] in ("sound", "broken") and not {"broken", "suspected"}.intersection(one.states[:place])
+    ]
+
+
+def _end(judged: Sequence[DiagnosisSummary], is_bad: Sequence[bool], allowed: float) -> End | None:
+    """Whether the break that stands out among requests, oldest first, is over."""
+    weights = (_weight(one.head_probability) for one in judged)
+    found = break_end(list(zip(is_bad, weights, strict=True)), allowed)
+    return None if found is None else End(judged[found[0]].started_at, found[1].count, found[1].of)
 
 
 _Mark = tuple[int, int, str]  # number, moment, version
@@ -435,10 +477,15 @@ def _breaks(known: Sequence[DiagnosisSummary], marks: Sequence[_Mark], link: _Li
         ids = {one.request_id for one in ones}
         share = _share_among(during, ids)
         causes = Counter(one.cause for one in ones if one.cause)
+        place = STAGE_NAMES.index(stage)
+        judged = _judged(known, place)
         if share is not None:
+            segments = _worst_segments(during, ids)
+            worst = segments[0][0] if segments else ones[len(ones) // 2].segment
+            shown = [one for one in ones if one.segment == worst]
             yield Break(
                 stage=stage,
-                owner=STAGES[STAGE_NAMES.index(stage)].owner,
+                owner=STAGES[place].owner,
                 verdict=VERDICTS.get(ones[0].verdict, ones[0].verdict),
                 rollout=rollout,
                 release=next((number for number, _, version in marks if rollout == version), None),
@@ -446,8 +493,11 @@ def _breaks(known: Sequence[DiagnosisSummary], marks: Sequence[_Mark], link: _Li
                 share=share,
                 first_at=first,
                 last_at=last,
-                segments=_worst_segments(during, ids),
-                example=ones[len(ones) // 2].request_id,
+                ended=_end(judged, [one.request_id in ids for one in judged], 1.0 - STAGES[place].target),
+                judged_since=sum(one.started_at > last for one in judged),
+                segments=segments,
+                example=shown[len(shown) // 2].request_id,
+                example_segment=worst,
                 link=link(stage=stage, rollout=rollout, since=first, until=last + 1),
             )
 
@@ -522,7 +572,8 @@ def _conclusion(stages: Sequence[StageLine], breaks: Sequence[Break], judged: in
     """The three questions in a line for each stage that breaks: which stage, where, since which release."""
     if not judged:
         return ("No request of this window is analyzed yet: run `ragtrace analyze`.",)
-    over = sorted((line for line in stages if line.verdict == "over"), key=lambda line: -line.spent)
+    over = [line for line in stages if line.verdict in ("over", "recovered")]
+    over.sort(key=lambda line: (line.verdict == "recovered", -line.spent))  # what burns now comes first
     if not over:
         within = [line.name for line in stages if line.verdict == "within"]
         unclear = [line.name for line in stages if line.verdict == "unclear"]
@@ -542,7 +593,13 @@ def _conclusion(stages: Sequence[StageLine], breaks: Sequence[Break], judged: in
         share = line.broken.value if line.broken is not None else 0.0
         often = f"{share:.0%} of judged requests"
         if own and own.rollout:
-            often = f"{own.share.value:.0%} of requests with {own.rollout} ({share:.0%} of those judged in the window)"
+            came = f"{'after' if line.ended else 'since'} {own.rollout}"
+            often = f"{own.share.value:.0%} of requests {came} ({share:.0%} of those judged in the window)"
         where = f", worst in {own.segments[0][0]}" if own and own.segments else ""
-        lines.append(f"{line.name.capitalize()} breaks in {often}{where}.")
+        since = f"; recovered since {_at(line.ended.since)}" if line.ended else ""
+        lines.append(f"{line.name.capitalize()} {'broke' if line.ended else 'breaks'} in {often}{where}{since}.")
     return tuple(lines)
+
+
+def _at(nanoseconds: int) -> str:
+    return datetime.fromtimestamp(nanoseconds / 1e9, UTC).strftime("%m-%d %H:%M:%S")

@@ -20,6 +20,7 @@ from ragtrace.triage.rendering import (
     cause_text,
     clock,
     counted,
+    counting,
     looked_at,
     mean_text,
     plain,
@@ -74,11 +75,12 @@ class TriageView:
 def triage_view(store: Store, service: str, query: Mapping[str, str]) -> TriageView:
     """Walk the evidence of a link's window: by default of the day before the service's last request, no longer than
     its requests reach back. Raises: ConfigurationError."""
-    window, segment = _asked(store, service, query)
     stages = tuple(stage.name for stage in STAGES)
-    report = triage_segment(store, service, segment, window, limit=_MOST)
-    if segment == OTHER and report.range and not report.range.requests:  # the exporter's name for several segments
-        report = triage_segment(store, service, None, window, limit=_MOST)
+    with store.snapshot():
+        window, segment = _asked(store, service, query)
+        report = triage_segment(store, service, segment, window, limit=_MOST)
+        if segment == OTHER and report.range and not report.range.requests:  # the exporter's name for several segments
+            report = triage_segment(store, service, None, window, limit=_MOST)
     return TriageView(
         report=report,
         facts=tuple(_facts(report)),
@@ -103,8 +105,9 @@ def triage_view(store: Store, service: str, query: Mapping[str, str]) -> TriageV
 
 def postmortem_draft(store: Store, service: str, query: Mapping[str, str]) -> str:
     """The draft of the window's postmortem, from as many requests as the walk reads. Raises: ConfigurationError."""
-    window, segment = _asked(store, service, query)
-    return postmortem(store, service, segment, window, limit=_MOST)
+    with store.snapshot():
+        window, segment = _asked(store, service, query)
+        return postmortem(store, service, segment, window, limit=_MOST)
 
 
 def _asked(store: Store, service: str, query: Mapping[str, str]) -> tuple[Window, str | None]:
@@ -149,6 +152,7 @@ def _facts(report: Report) -> list[Fact]:
         ("began", began(report.onset) if report.onset else None),
         ("tenants", affected(report.tenants) if report.tenants else None),
         ("looked at", looked_at(report) if report.range else None),
+        ("counted", counting(report) or None),
         ("recovery", report.recovery.finding if report.recovery else None),
         ("pages", pages_text(report.pages) if report.pages else None),
     )

@@ -367,7 +367,7 @@ def test_each_claim_has_the_sentence_that_decides_on_it(width: int) -> None:
     and which chunk it cites in vain; first of all how many claims are in which state."""
     record = _answered()
     shown = _claims_shown(record, analyze_record(record), width)
-    assert shown.startswith("4: 1 contradicted (claim 3), 1 weak words (claim 4), 2 supported claim 1 Staff may")
+    assert shown.startswith("4: 1 contradicted (claim 3), 1 with weak words (claim 4), 2 supported claim 1 Staff may")
     assert "by rules-2024 [1] “Staff may take 25 days of annual leave each year.” also by faq [3] 0." in shown
     assert "“Five unused days are kept to March.” cites sick [4], which does not support it claim 3" in shown
     assert (
@@ -425,7 +425,7 @@ def test_a_model_that_is_hardly_against_a_claim_contradicts_nothing() -> None:
     analysis = analyze_record(record)
     doubtful = replace(analysis.claims[3], contradiction=0.3, support=0.1)
     shown = _claims_shown(record, replace(analysis, claims=(doubtful,)))
-    assert shown.startswith("1: 1 weak words (claim 1)")
+    assert shown.startswith("1: 1 with weak words (claim 1)")
     assert "CONTRADICTED" not in shown
     by_model = replace(analysis, claims=(replace(doubtful, layer="entailment"),))
     assert _claims_shown(record, by_model).startswith("1: 1 not supported (claim 1)")

@@ -27,7 +27,7 @@ def test_a_break_that_is_over_fills_the_template(fill: Fill) -> None:
     (one,) = read_payload(payload(alert(stage="retrieval") | {"startsAt": "2023-11-14T20:50:00Z"})).alerts
     found = sections(postmortem(store, SERVICE, "limit", WINDOW, alert=one, now=END))
     assert list(found) == TITLES
-    assert "| retrieval | first failed | 0 % of" in found["Failure chain"]
+    assert "| retrieval | first failed | 0 of" in found["Failure chain"]
     assert "facets unmet" in found["Failure chain"]
     events = [line for line in found["Timeline"].splitlines() if line.startswith("| 11-14")]
     words = ("release index=index-bad", "begins", "alert", "better")
@@ -97,7 +97,7 @@ def test_what_is_unknown_stays_a_blank(fill: Fill) -> None:
 def test_the_chain_shows_what_was_dragged_along(fill: Fill) -> None:
     """A missing chunk is also missing in the prompt: ranking is bad after it, not by itself."""
     found = sections(postmortem(fill(Break("retrieval", 1.0, 0.7)), SERVICE, None, WINDOW, now=END))
-    assert "| ranking | after it | 0 % of 420 | 100 % of 180 |" in found["Failure chain"]
+    assert "| ranking | after it | 0 of 420 (0 %) | 180 of 180 (100 %) |" in found["Failure chain"]
 
 
 def test_without_a_break_nothing_is_claimed(fill: Fill) -> None:

@@ -18,7 +18,7 @@ from ragtrace import resources
 from ragtrace.safe_text import UNSAFE
 from ragtrace.triage import Report, markdown, read_payload, render, triage_alert, triage_request, triage_segment
 from ragtrace.triage._report import ReasonCount, Tally, Unjudged
-from ragtrace.triage.rendering import code, escaped, plain, show_command, unjudged_text
+from ragtrace.triage.rendering import code, counting, escaped, mean_text, plain, show_command, unjudged_text
 from ragtrace.types import replace
 from tests.triage.conftest import END, WINDOW
 from tests.triage.test_alerts import alert, payload
@@ -50,6 +50,21 @@ def test_a_terminal_shows_what_is_to_be_done_first(fill: Fill, width: int) -> No
         assert expected in top
     for each in report.exemplars:
         assert any(line.strip() == each.command for line in lines)
+
+
+def test_a_mean_of_a_few_is_no_figure() -> None:
+    """Nine requests tell nothing, ten do; of none there is a dash."""
+    assert [mean_text(0.0, count) for count in (0, 9, 10)] == ["-", "too few (9)", "0.00 (10)"]
+
+
+def test_what_is_counted_is_said(fill: Fill) -> None:
+    """In a terminal and in Markdown: of which requests shares are, and what now and before mean."""
+    report = broken(fill)
+    said = counting(report)
+    assert "no earlier one is broken or suspected" in said
+    assert f"now: since {report.range.since[5:10]}" in said if report.range else False
+    assert said in " ".join(text(report, 120).split())
+    assert f"- counted: {said}" in markdown(report)
 
 
 def test_a_mean_stands_with_the_number_of_its_requests(fill: Fill) -> None:

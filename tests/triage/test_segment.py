@@ -279,7 +279,7 @@ def test_a_break_that_only_the_rarer_reference_shows_is_found(fill: Fill) -> Non
     assert (report.range.reference, report.stage) == ("proxy", "retrieval")
     assert report.conclusion.endswith("of the 400 requests with gold evidence, no stage is broken.")
     draft = postmortem(store, SERVICE, None, WINDOW, now=END)
-    assert re.search(r"\| retrieval \| first failed \| 0 % of 5\d \| [6-9]\d % of [45]\d \|", draft)
+    assert re.search(r"\| retrieval \| first failed \| 0 of 5\d \(0 %\) \| \d\d of [45]\d \([6-9]\d %\) \|", draft)
 
 
 def test_what_is_not_analyzed_is_not_called_good(fill: Fill) -> None:

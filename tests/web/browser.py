@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,6 +73,13 @@ class Browser:
         found = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
+
+    def wait(self, script: str) -> None:
+        """Until an expression is true in the page that is drawn."""
+        deadline = time.monotonic() + _SECONDS
+        while not self.run(f"document.readyState === 'complete' && ({script})"):
+            assert time.monotonic() < deadline, script
+            time.sleep(0.02)
 
     def point(self, selector: str) -> None:
         """Move the pointer onto an element."""

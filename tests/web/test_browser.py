@@ -165,9 +165,7 @@ def test_from_the_overview_to_the_altered_sentence_in_two_steps(browser: Browser
     assert "generation" in browser.run("document.querySelector('.breaks tbody').innerText")
     rows = "[...document.querySelectorAll('.breaks tbody tr')]"
     browser.run(f"{rows}.find((row) => row.innerText.includes('generation')).querySelector('a.button').click()")
-    for _ in range(100):
-        if browser.run("document.readyState === 'complete' && location.pathname.startsWith('/requests/')"):
-            break
+    browser.wait("location.pathname.startsWith('/requests/')")
     assert "91,500" in browser.run("[...document.querySelectorAll('.fault mark')].map((one) => one.textContent).join()")
 
 
@@ -181,8 +179,6 @@ def test_a_request_is_labeled_by_keys_alone(browser: Browser, pages: str) -> Non
     chosen = "[...document.querySelectorAll('input[type=radio]:checked')].map((one) => one.value).join()"
     assert browser.run(chosen) == "sound,broken,sound,cannot_tell"
     browser.press("k")
-    for _ in range(100):
-        if browser.run("document.readyState === 'complete' && location.search.includes('kept=')"):
-            break
+    browser.wait("location.search.includes('kept=')")
     assert "label 2 of 2" in browser.run("document.querySelector('.eyebrow').textContent")
     assert browser.complaints == []

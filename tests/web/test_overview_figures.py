@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -12,6 +13,8 @@ from ragtrace.web._drawings import _apart
 from ragtrace.web._expenses import expense_lines
 from ragtrace.web._overview import (
     _DRAWN,
+    End,
+    _breaks,
     _by_slice,
     _conclusion,
     _marks,
@@ -109,6 +112,55 @@ def test_the_conclusion_calls_no_stage_within_its_objective_that_is_not() -> Non
         "No stage is certainly over its objective. Citation: too few judged requests to say; ranking: none is judged; "
         "retrieval and generation: within the objective.",
     )
+
+
+def break_of(sound_behind: int) -> list[DiagnosisSummary]:
+    """Forty sound requests, forty of which every second one breaks at generation with a release, and sound ones."""
+    bad = glance(("sound", "sound", "broken", None), 1.0)._replace(stage="generation", suspected_rollout="model=m-2")
+    good = glance(("sound", "sound", "sound", None), 1.0)
+    ones = [good] * 40 + [good, bad] * 20 + [good] * sound_behind
+    return [
+        one._replace(request_id=f"r{place}", started_at=place, segment="late" if place >= 60 else "early")
+        for place, one in enumerate(ones)
+    ]
+
+
+def test_a_stage_that_has_recovered_is_told_from_one_that_burns() -> None:
+    """By the requests behind the break: enough sound ones end it, few leave it open; what burns is said first."""
+    for behind, verdict in ((60, "recovered"), (4, "over")):
+        known = break_of(behind)
+        lines = tuple(_stage_lines(known, _whole(_by_slice([known])), lambda **_: ""))
+        (one,) = _breaks(known, (), lambda **_: "")
+        line = next(line for line in lines if line.name == "generation")
+        assert line.verdict == verdict
+        assert (one.ended is None) == (line.ended is None) == (verdict == "over")
+        (said,) = _conclusion(lines, (one,), len(known))
+        assert said.startswith("Generation broke" if one.ended else "Generation breaks")
+        assert ("; recovered since" in said) == (verdict == "recovered")
+        if line.ended is not None:
+            assert (line.ended.since, line.ended.count, line.ended.of) == (80, 0, 60)
+        else:
+            assert one.judged_since == 4
+    burning = lines[2]
+    assert [
+        said.split()[0]
+        for said in _conclusion(
+            (replace(burning, name="retrieval", verdict="recovered", ended=End(1, 0, 20), spent=99.0), burning), (), 9
+        )
+    ] == ["Generation", "Retrieval"]
+
+
+def test_a_group_s_example_is_of_its_worst_segment() -> None:
+    """Though most of the group, and the one in its middle, are of another."""
+    sound, bad = (one for one in break_of(0)[40:42])
+    ones = [bad] * 10 + [sound, sound, bad] * 15
+    known = [
+        one._replace(request_id=f"r{place}", started_at=place, segment="rare" if place < 10 else "large")
+        for place, one in enumerate(ones)
+    ]
+    (found,) = _breaks(known, (), lambda **_: "")
+    assert [name for name, _ in found.segments] == ["rare", "large"]
+    assert (found.example_segment, found.example) == ("rare", "r5")
 
 
 def test_a_bar_leads_to_requests_that_the_list_shows() -> None:

@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 from ragtrace.analyze import analyze_record, worker
 from ragtrace.errors import ConfigurationError
 from ragtrace.gate.replay.questions import read_questions
+from ragtrace.registry.wording import FIXES
 from ragtrace.store import Drawing, Drawn, Finished, Store
 from ragtrace.types import (
     Candidate,
@@ -32,6 +33,7 @@ from ragtrace.types import (
     replace,
 )
 from ragtrace.web import Everybody, People, Proxy, WebSettings, make_app
+from ragtrace.web._runbooks import Piece, linked
 from tests.web.gated import COMPARED, RUN
 from tests.web.stored import ALTERED, EVIL, EXPLAINED, HOSTILE, LOST, OTHER, SECRET, SERVICE, store_of
 
@@ -561,6 +563,54 @@ def test_triage_leads_to_the_runbook_and_to_a_postmortem(store: Store, tokens: P
     assert re.findall(r'<li value="(\d+)">', steps[1]) == [str(number) for number in range(1, 9)]
     for name in ("nothing", "..%2f..%2fREADME", "../../pyproject"):
         assert me.get(f"/runbooks/{name}").status_code == 404
+
+
+def test_each_page_leads_to_all_others(store: Store, tokens: Path) -> None:
+    """Of the service that it is about: triage for who sees the whole service, the label queue for who may judge."""
+    own = f"?service={quote(SERVICE, safe='')}"
+    me = client(store)
+    for page in (f"/{own}", f"/requests{own}", f"/requests/{quote(ALTERED, safe='')}", f"/triage{own}", f"/label{own}"):
+        found = Elements(me.get(page).text).addresses
+        assert {f"/{own}", f"/requests{own}", f"/triage{own}", "/gate", f"/label{own}"} <= set(found), page
+    for page in ("/gate", "/runbooks/retrieval", f"/explanations/{quote(LOST, safe='')}"):
+        assert {"/", "/requests", "/triage", "/gate"} <= set(Elements(me.get(page).text).addresses), page
+    assert "Triage: of which service?" in me.get("/triage").text
+    rivals = client(store, tokens, "rival").get("/triage").text
+    assert "rival/bank" in rivals
+    assert SERVICE not in rivals
+    shown = client(store, tokens, "acme").get(f"/requests/{quote(ALTERED, safe='')}").text
+    assert f"/triage{own}" in shown
+    assert f"/label{own}" not in shown
+    assert "/triage" not in client(store, tokens).get("/signin").text
+
+
+def test_a_runbook_leads_to_the_pages_that_stand_for_its_commands(store: Store, tokens: Path) -> None:
+    """With the service and the window that it was opened from, and to the runbooks that it names; another tenant's
+    service is none."""
+    me = client(store)
+    window = f"service={quote(SERVICE, safe='')}&since=1&until=2"
+    link = f"/runbooks/ranking.md?{window}"
+    page = Elements(me.get(link).text).addresses
+    assert {f"/triage?{window}", f"/requests?{window}&stage=ranking", f"/triage?{window}#judge"} <= set(page)
+    assert "/runbooks/retrieval" in Elements(me.get("/runbooks/generation").text).addresses
+    foreign = client(store, tokens, "rival").get(link).text
+    assert quote(SERVICE, safe="") not in foreign
+    assert "on its page or by <code>ragtrace show REQUEST_ID</code>" in foreign
+
+
+def test_a_text_of_a_report_has_its_commands_and_runbooks() -> None:
+    """In back quotes a command; the path of a runbook is a link where there is one of this name."""
+    text = "Ask (docs/runbooks/retrieval.md, step 3), or docs/runbooks/none.md: `ragtrace drift`."
+    assert linked(text) == (
+        Piece("Ask ("),
+        Piece("runbook retrieval", runbook="retrieval"),
+        Piece(", step 3), or "),
+        Piece("docs/runbooks/none.md"),
+        Piece(": "),
+        Piece("ragtrace drift", is_code=True),
+        Piece("."),
+    )
+    assert all(not path.startswith("docs/how-to") for fix in FIXES.values() for path in re.findall(r"docs/\S+", fix))
 
 
 def test_an_alert_s_link_means_something_the_day_after(store: Store, tokens: Path) -> None:
