@@ -227,6 +227,7 @@ def measure(url: str, size: int, server: Callable[[], float] | None = None) -> N
             "requests": lambda: listed(service=SERVICE),
             **{f"requests, {name}": partial(listed, service=SERVICE, **asked) for name, asked in FILTERS.items()},
             **{f"search, {name}": partial(listed, search=words) for name, words in SEARCHES.items()},
+            "search, in the older half": partial(listed, None, service=SERVICE, search="once item"),
             "one request": lambda: one("r7"),
             "200 candidates, 100 claims": lambda: one(LARGE),
             "triage": lambda: triage_view(store, SERVICE, {}),
