@@ -618,9 +618,10 @@ class _Pages:
         found = gate_report(self._store, asked.viewer, run_id)
         if found is None:
             raise _UNKNOWN("No run has this id, or it is not yours to see.")
-        if found[1]:
-            self._read(asked.viewer, f"{found[1]} questions of the gate run {run_id}")
-        return self._shown("gate_report.html", asked.viewer, body=found[0], title=f"Gate run {run_id}")
+        if found.questions:
+            self._read(asked.viewer, f"{found.questions} questions of the gate run {run_id}")
+        title = f"Gate run {run_id}"
+        return self._shown("gate_report.html", asked.viewer, about=found.service, body=found.body, title=title)
 
     def compare(self, asked: _Asked) -> Response:
         """Two replays question by question."""
@@ -630,8 +631,8 @@ class _Pages:
         names = f"{asked.query['a']} and {asked.query['b']}"
         if found.questions:
             self._read(asked.viewer, f"{found.questions} questions of the replays {names}")
-        about = asked.query.get("service")
-        return self._shown("gate_report.html", asked.viewer, about=about, body=found.body, title=f"Compared: {names}")
+        title = f"Compared: {names}"
+        return self._shown("gate_report.html", asked.viewer, about=found.service, body=found.body, title=title)
 
     # the rest
 

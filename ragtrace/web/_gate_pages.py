@@ -5,7 +5,7 @@ A page reads this store alone: a selection that names a file or another store is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,12 +18,15 @@ from ragtrace.gate.reports.differences import diff_body
 from ragtrace.gate.reports.html import report_body
 from ragtrace.gate.runs import read_report
 from ragtrace.gate.selection import parse
-from ragtrace.html_page import Html
+from ragtrace.gate.types import QuestionPair
+from ragtrace.html_page import Html, tag
 from ragtrace.store import GateRun, Store
+from ragtrace.triage.rendering import plain, show_command
 from ragtrace.web._access import Viewer
 from ragtrace.web._judgments import as_sent
+from ragtrace.web._request_list import path_part
 
-__all__ = ["Comparing", "GateList", "comparing", "gate_list", "gate_report"]
+__all__ = ["GateList", "GatePage", "comparing", "gate_list", "gate_report"]
 
 _RUNS: Final = 50
 _REPLAYS: Final = 200  # of a service
@@ -39,10 +42,11 @@ class GateList:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparing:
-    """A comparison: its page, and how many questions are listed with their texts."""
+class GatePage:
+    """A report or a comparison: its page, its service, and how many questions it shows with their texts."""
 
     body: Html
+    service: str
     questions: int
 
 
@@ -52,23 +56,28 @@ def gate_list(store: Store, viewer: Viewer) -> GateList:
     return GateList(tuple(store.gate_runs(tenant=viewer.tenant, limit=_RUNS)), replays)
 
 
-def gate_report(store: Store, viewer: Viewer, run_id: str) -> tuple[Html, int] | None:
-    """The report of the run with this id, whole, and how many questions it shows with their texts; None where there is
-    none, or it is not the viewer's to see."""
+def gate_report(store: Store, viewer: Viewer, run_id: str) -> GatePage | None:
+    """The report of the run with this id, whole; None where there is none, or it is not the viewer's to see."""
     try:
         report = read_report(store, run_id)
     except ConfigurationError:
         return None
-    if report.run_id != run_id or not report.service or not viewer.owns(report.service):
+    service = report.service
+    if report.run_id != run_id or not service or not viewer.owns(service):
         return None
-    if viewer.sees_content and all(_is_here(viewer, side.name) for side in (report.baseline, report.candidate)):
+    is_here = all(_is_here(viewer, side.name) for side in (report.baseline, report.candidate))
+    if viewer.sees_content and is_here:
         report = with_questions(report, store.full_url)
     else:
         report = msgspec.structs.replace(report, questions=())
-    return report_body(report), len(report.questions)
+    body = report_body(report)
+    if is_here:
+        examples = [pair for each in report.breaks for pair in each.requests]
+        body = _linked(body, [*examples, *map(_ids, report.questions)])
+    return GatePage(body, service, len(report.questions))
 
 
-def comparing(store: Store, viewer: Viewer, query: Mapping[str, str]) -> Comparing | None:
+def comparing(store: Store, viewer: Viewer, query: Mapping[str, str]) -> GatePage | None:
     """Two replays by name (`a`, `b`), with the changes and words that are asked for; None where there is no such replay
     that is the viewer's to see. Raises: ConfigurationError."""
     given = query.get("a", ""), query.get("b", "")
@@ -91,7 +100,22 @@ def comparing(store: Store, viewer: Viewer, query: Mapping[str, str]) -> Compari
         raise ConfigurationError(str(error)) from None
     if not viewer.sees_content:
         found = msgspec.structs.replace(found, listed=(), left_out=0)
-    return Comparing(diff_body(found), len(found.listed))
+    return GatePage(_linked(diff_body(found), map(_ids, found.listed)), service, len(found.listed))
+
+
+def _ids(pair: QuestionPair) -> tuple[str, str]:
+    """The requests of both sides, "" for one that is not there."""
+    return pair.baseline.request_id if pair.baseline else "", pair.candidate.request_id
+
+
+def _linked(body: Html, pairs: Iterable[tuple[str, str]]) -> Html:
+    """The body with links to these requests of this store, in place of the commands that show them in a terminal."""
+    text = str(body)
+    for request_id in dict.fromkeys(one for pair in pairs for one in pair if one):
+        link = tag("a", plain(request_id), href=f"/requests/{path_part(request_id)}", class_="mono")
+        for command in (show_command(request_id), plain(request_id)):
+            text = text.replace(tag("code", command), link)
+    return Html(text)
 
 
 def _replays(store: Store, viewer: Viewer) -> dict[str, list[str]]:

@@ -21,7 +21,7 @@ from ragtrace.safe_text import dumps
 from ragtrace.store import FaultFigures, GateRun, ServiceCalibration, Store
 from ragtrace.types import GenerateRun, Generation, PackedChunk, Packing, PackRun, Query, RequestRecord
 from ragtrace.web._access import People, Sessions
-from tests.gate.reported import passed
+from tests.gate.reported import blocked, passed
 from tests.web.gated import COMPARED, RIVALS, RUN
 from tests.web.stored import ALTERED, EVIL, LOST, OTHER, SECRET, SERVICE, store_of
 from tests.web.test_pages import FILE, TOKENS, client
@@ -50,6 +50,10 @@ def test_two_replays_stand_side_by_side(store: Store, caplog: pytest.LogCaptureF
     assert "19,500 is paid." in page
     assert "91,500" in page
     assert "3 questions of the replays acme before and acme after" in caplog.text
+    assert '<a href="/requests/acme-1-0" class="mono">acme-1-0</a>' in page
+    assert '<a href="/requests/acme-0-0" class="mono">acme-0-0</a>' in page
+    assert "ragtrace show" not in page
+    assert f'href="/triage?service={quote("acme/tried", safe="")}"' in page
 
 
 def test_a_run_is_its_report(store: Store) -> None:
@@ -153,6 +157,25 @@ def test_a_report_that_names_a_file_opens_none(store: Store, tmp_path: Path) -> 
     answer = client(store).get("/gate/filed")
     assert answer.status_code == 200
     assert "cannot be read" not in answer.text
+
+
+@pytest.mark.parametrize(("baseline", "is_here"), [("replay:acme before", True), ("store:other.db", False)])
+def test_a_report_leads_to_requests_of_this_store_alone(store: Store, baseline: str, is_here: bool) -> None:
+    """Of another store the command stands there that shows one in a terminal."""
+    report = blocked()
+    known = {one for each in report.breaks for pair in each.requests for one in pair if one}
+    assert known
+    sides = {
+        "baseline": msgspec.structs.replace(report.baseline, name=baseline),
+        "candidate": msgspec.structs.replace(report.candidate, name="replay:acme after"),
+    }
+    made = msgspec.structs.replace(report, run_id=baseline, service="acme/tried", **sides)
+    run = GateRun(baseline, "acme/tried", 1, "block", "a", "b")
+    store.add_gate_run(run, dumps(msgspec.to_builtins(made)).encode())
+    page = client(store).get(f"/gate/{quote(baseline, safe='')}").text
+    links = set(re.findall(r'href="/requests/([^"?]+)"', page))
+    assert links == (known if is_here else set())
+    assert ("<code>ragtrace show" in page) is not is_here
 
 
 def test_a_report_shows_no_text_of_another_service(store: Store) -> None:
