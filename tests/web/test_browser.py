@@ -63,6 +63,8 @@ CONTRAST: Final = """
   return bad;
 })()
 """
+WIDEST: Final = "document.documentElement.scrollWidth"
+"""Pixels; beside the width that was asked for, since the window of a phone grows with a page that is too wide."""
 NAMELESS: Final = """
 [...document.querySelectorAll("input:not([type=hidden]), select, button, a, svg[role=img]")].filter((node) =>
   !(node.textContent.trim() || node.getAttribute("aria-label") || (node.labels && node.labels.length))
@@ -87,6 +89,15 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of pages that take no labels."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with serving(store_of(tmp_path_factory.mktemp("readers")), WebSettings(port=port)) as address:
+        yield address.rstrip("/")
+
+
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """One browser for all of them."""
     with browsing(tmp_path_factory.mktemp("browser")) as opened:
@@ -99,10 +110,17 @@ def test_a_page_fits_is_readable_and_complains_of_nothing(browser: Browser, page
     every control a name, and the policy stops nothing."""
     for width, dark in ((360, True), (1280, False)):
         browser.open(pages + PAGES[page], width=width, dark=dark)
-        assert browser.run("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert browser.run(WIDEST) <= width
         assert browser.run(CONTRAST) == []
         assert browser.run(NAMELESS) == []
         assert browser.complaints == []
+
+
+def test_a_reader_s_triage_fits_a_phone(browser: Browser, readers: str) -> None:
+    """The command that judges the alert is longer than the window."""
+    browser.open(f"{readers}{PAGES['triage']}&stage=ranking&segment=limit", width=360)
+    assert "ragtrace triage judge" in browser.run("document.querySelector('pre').textContent")
+    assert browser.run(WIDEST) <= 360
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +156,7 @@ def test_200_candidates_and_100_claims_are_drawn_in_a_second(browser: Browser, p
     for width in (360, 2000):
         browser.open(f"{pages}/requests/{LARGE}", width=width)
         assert browser.run("performance.getEntriesByType('navigation')[0].loadEventEnd") <= 1_000
-        assert browser.run("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert browser.run(WIDEST) <= width
         assert browser.run("document.querySelectorAll('a.claim').length") == 100
         assert browser.run("document.querySelectorAll('.others li, .chunk-text').length") == 200
         assert browser.complaints == []
