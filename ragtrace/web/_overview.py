@@ -43,6 +43,7 @@ _FEW_SLICES, _FEW_EACH = 12, 12  # of a service among others
 _Z: Final = 1.96
 _LEAST: Final = 8  # requests of a segment from which on it is compared
 _WORST: Final = 3  # segments that a group names
+_TELLING: Final = 5  # requests of a group below which nothing is said of its end
 _SECOND: Final = 1_000_000_000
 WINDOWS: Final[dict[str, int]] = {"1h": 3_600, "24h": 86_400, "7d": 7 * 86_400, "all": 0}
 
@@ -112,6 +113,15 @@ class Break:
     example: str
     example_segment: str
     link: str
+
+    @property
+    def course(self) -> str:
+        """Whether it is `over` or `goes on`; `few` or `unclear` where too few requests, of it or since, tell."""
+        if self.ended is not None:
+            return "over"
+        if self.share.count < _TELLING:
+            return "few"
+        return "goes on" if self.judged_since < _LEAST else "unclear"
 
 
 @dataclass(frozen=True, slots=True)

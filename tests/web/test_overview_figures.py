@@ -134,6 +134,7 @@ def test_a_stage_that_has_recovered_is_told_from_one_that_burns() -> None:
         line = next(line for line in lines if line.name == "generation")
         assert line.verdict == verdict
         assert (one.ended is None) == (line.ended is None) == (verdict == "over")
+        assert one.course == ("over" if verdict == "recovered" else "goes on")
         (said,) = _conclusion(lines, (one,), len(known))
         assert said.startswith("Generation broke" if one.ended else "Generation breaks")
         assert ("; recovered since" in said) == (verdict == "recovered")
@@ -141,6 +142,9 @@ def test_a_stage_that_has_recovered_is_told_from_one_that_burns() -> None:
             assert (line.ended.since, line.ended.count, line.ended.of) == (80, 0, 60)
         else:
             assert one.judged_since == 4
+    (few,) = _breaks([*break_of(0)[:40], break_of(0)[41]], (), lambda **_: "")
+    (unclear,) = _breaks([*break_of(0)[40:70], *break_of(9)[-9:]], (), lambda **_: "")
+    assert (few.course, unclear.course) == ("few", "unclear")
     burning = lines[2]
     assert [
         said.split()[0]
