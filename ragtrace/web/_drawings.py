@@ -274,6 +274,8 @@ def trend_picture(
         base = 40 + place * row + 46
         parts.append(_text(0, base - 24, name, "head"))
         parts.append(_text(0, base - 7, figure, "faint"))
+        # for a narrow window, which shows the newest end alone
+        parts.append(tag("text", name, x=left + width, y=base - 48, class_="again", aria_hidden="true"))
         parts.append(tag("line", x1=left, x2=left + width, y1=base, y2=base, class_="axis"))
         step = width / max(1, len(slices))
         for number, (broken, suspected, link) in enumerate(slices):

@@ -177,6 +177,18 @@ def test_a_claim_lights_its_sentence_by_pointer_and_by_keyboard(browser: Browser
     assert browser.run("document.querySelector(':target').nextElementSibling.className") == "sentence c1 bad "
 
 
+def test_a_phone_shows_the_newest_end_of_the_time_axis(browser: Browser, pages: str) -> None:
+    """With the names of the stages at that end; a wide window has them at the left alone."""
+    shown = (
+        "[...document.querySelectorAll('svg.trend text.again')].filter((one) => one.getClientRects().length)"
+        ".map((one) => one.getBoundingClientRect().right <= document.documentElement.clientWidth)"
+    )
+    browser.open(pages + PAGES["overview"], width=360)
+    assert browser.run(shown) == [True] * 4
+    browser.open(pages + PAGES["overview"], width=1280)
+    assert browser.run(shown) == []
+
+
 def test_from_the_overview_to_the_altered_sentence_in_two_steps(browser: Browser, pages: str) -> None:
     """The overview names the stage, and its link leads to a request whose altered value is marked."""
     browser.open(pages + PAGES["overview"])
