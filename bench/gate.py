@@ -33,7 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.gate._judgment import decide, first_broken, judge
-from ragtrace.gate._population import METRICS, load
+from ragtrace.gate._metrics import METRICS
+from ragtrace.gate._population import load
 from ragtrace.gate._selfcheck import worsen
 from ragtrace.gate.policy import default_policy
 from ragtrace.gate.selection import parse

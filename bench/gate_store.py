@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 import sqlalchemy as sa
 
-from ragtrace.gate._population import METRICS, SCORES
+from ragtrace.gate._metrics import METRICS, SCORES
 from ragtrace.store import COVERAGE, migrate
 from ragtrace.store.tables import diagnosis, release, request, score, trait
 from ragtrace.types import ANALYZER_VERSION, content_hash

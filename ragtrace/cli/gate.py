@@ -403,8 +403,7 @@ def compare(
     from typing import cast
 
     from ragtrace.errors import ConfigurationError
-    from ragtrace.gate.replay_diff import CHANGES, Change, diff_replays
-    from ragtrace.gate.reports.differences import diff_html, diff_markdown, render_diff
+    from ragtrace.gate.replay_diff import CHANGES, Change, diff_html, diff_markdown, diff_replays, render_diff
     from ragtrace.types import to_builtins
 
     for kind in only or ():

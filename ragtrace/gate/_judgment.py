@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from ragtrace.gate._population import METRICS, is_doubtful
-from ragtrace.gate._sizes import OTHER, least_questions, too_small
+from ragtrace.gate._metrics import METRICS, is_doubtful
+from ragtrace.gate.policy import OTHER, least_questions, too_small
 from ragtrace.gate.statistics.estimates import (
     CellEstimate,
     Floor,

@@ -1,8 +1,6 @@
-"""The populations of a comparison, the requests of both sides, and the metrics that can be judged of them.
+"""The populations of a comparison: the requests of both sides, read from stores and files, gathered in columns, paired.
 
-Requests are read from stores and files, gathered in columns, and paired. Metrics are the states of the stages, the
-scores of the registry, what a request cost. What cannot be judged is counted, and scores by different kinds of
-reference are never mixed.
+What cannot be judged is counted, and scores by different kinds of reference are never mixed.
 """
 
 from __future__ import annotations
@@ -10,10 +8,10 @@ from __future__ import annotations
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -23,13 +21,20 @@ from numpy.typing import NDArray
 
 from ragtrace.errors import InputError
 from ragtrace.gate import _files as files
-from ragtrace.gate._refusal_metrics import FALSE, REFUSALS, RIGHT, UNTOLD, refusals, with_pairs
+from ragtrace.gate._metrics import (
+    METRICS,
+    REFUSALS,
+    SCORES,
+    Metric,
+    is_state,
+    refusals,
+    with_pairs,
+)
 from ragtrace.gate._sameness import MOST, Trace, trace_of, unchanged
 from ragtrace.gate.selection import Selection, refuse_two_rollouts
-from ragtrace.gate.types import NOWHERE, STATES, Comparison, Direction, Kind, Population
+from ragtrace.gate.types import NOWHERE, STATES, Comparison, Population
 from ragtrace.plausible_values import is_weighable, sampling_weight
-from ragtrace.registry.instruments import INSTRUMENTS, STAGES
-from ragtrace.registry.types import Instrument
+from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Judge, MeasuredRequest, RequestFilter, Store, check
 from ragtrace.store.address import Address
 from ragtrace.store.rows import UNANSWERED
@@ -38,110 +43,7 @@ from ragtrace.types import Stage, StageState
 if TYPE_CHECKING:
     from ragtrace.analyze.analysis import ServiceView
 
-__all__ = [
-    "METRICS",
-    "SCORES",
-    "Columns",
-    "Metric",
-    "ReferenceKind",
-    "Sides",
-    "compared",
-    "is_doubtful",
-    "is_hint",
-    "is_state",
-    "load",
-    "state_metrics",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One value of each request. unit: `1` for shares, else `s` or a word in braces. state: of its stage, where the
-    metric says whether the stage is in it.
-
-    hint: it points to a break and proves none, so that it may warn and never block.
-    """
-
-    id: str
-    title: str
-    kind: Kind
-    direction: Direction
-    unit: str = "1"
-    stage: Stage | None = None
-    state: StageState | None = None
-    hint: bool = False
-
-    @property
-    def largest(self) -> float:
-        """The largest value that it can have."""
-        return float("inf") if self.kind == "quantity" else 1.0
-
-
-_TITLES: Final[dict[StageState, str]] = {
-    "broken": "broken {}",
-    "suspected": "suspected {}",
-    "not_known": "{} not known",
-}
-
-
-def state_metrics(stage: str) -> dict[StageState, str]:
-    """The metrics of a stage's states, by state: `broken_retrieval`, `suspected_retrieval`, `not_known_retrieval`.
-
-    `broken` is 1 or 0 where the stage is broken or sound, and undefined elsewhere; the others are 1 or 0 wherever the
-    stage applies.
-    """
-    return {state: f"{state}_{stage}" for state in _TITLES}
-
-
-def _score(instrument: Instrument) -> Metric:
-    return Metric(
-        id=instrument.id,
-        title=instrument.id.replace("_", " "),
-        kind="score" if instrument.unit == "1" else "quantity",
-        direction=instrument.better or "higher",
-        unit=instrument.unit,
-        stage=instrument.stage,  # type: ignore[arg-type]  # one of the registry's stages
-        hint=instrument.hint,
-    )
-
-
-def _state_metrics(stage: Stage) -> Iterator[Metric]:
-    for state, metric in state_metrics(stage).items():
-        title = _TITLES[state].format(stage)
-        yield Metric(metric, title, "boolean", "lower", stage=stage, state=state, hint=state != "broken")
-
-
-SCORES: Final = tuple(each.id for each in INSTRUMENTS.values() if each.analysis == "coverage")
-"""The scores that an analysis of coverage gives each request."""
-
-_OWN: Final = (
-    *(metric for stage in STAGES for metric in _state_metrics(stage.name)),  # type: ignore[arg-type]  # as above
-    Metric(FALSE, "false refusals", "boolean", "lower", stage="generation"),
-    Metric(RIGHT, "right refusals", "boolean", "lower", stage="generation"),
-    Metric(UNTOLD, "refusals that may be right or false", "boolean", "lower", stage="generation", hint=True),
-    Metric("errors", "requests that ended with an error", "boolean", "lower"),
-    Metric("latency", "latency", "quantity", "lower", "s"),
-    Metric("input_tokens", "input tokens", "quantity", "lower", "{token}"),
-    Metric("output_tokens", "output tokens", "quantity", "lower", "{token}"),
-)
-
-METRICS: Final = {each.id: each for each in (*(_score(INSTRUMENTS[name]) for name in SCORES), *_OWN)}
-"""Every metric that a policy may name."""
-
-
-def is_hint(metric: str) -> bool:
-    """Whether a metric points to a break and proves none."""
-    return metric in METRICS and METRICS[metric].hint
-
-
-def is_state(metric: str) -> bool:
-    """Whether a metric tells a stage's state, and is no score of its own."""
-    return metric in METRICS and METRICS[metric].state is not None
-
-
-def is_doubtful(metric: str) -> bool:
-    """Whether a metric counts requests of which nothing tells whether they are broken."""
-    return metric == UNTOLD or (is_state(metric) and is_hint(metric))
+__all__ = ["Columns", "ReferenceKind", "Sides", "compared", "load"]
 
 
 ReferenceKind: TypeAlias = Literal["oracle", "proxy"]

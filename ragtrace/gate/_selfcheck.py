@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.gate._judgment import alpha_shares, decide, judge
-from ragtrace.gate._population import METRICS
+from ragtrace.gate._metrics import METRICS
 from ragtrace.gate.types import Cell, Comparison, Policy, Population, Rule, SelfCheck
 from ragtrace.triage.rendering import percent
 from ragtrace.wilson import wilson

@@ -18,9 +18,9 @@ import msgspec
 import numpy as np
 
 from ragtrace.errors import InputError
-from ragtrace.gate._population import compared, state_metrics
-from ragtrace.gate._refusal_metrics import REFUSALS, refusals, silence
-from ragtrace.gate._sizes import OTHER
+from ragtrace.gate._metrics import REFUSALS, refusals, silence, state_metrics
+from ragtrace.gate._population import compared
+from ragtrace.gate.policy import OTHER
 from ragtrace.gate.reports.content import decided_by_labels, stays_open
 from ragtrace.gate.runs import compare, load_sides, with_anchor, with_texts_and_labels
 from ragtrace.gate.selection import parse

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.errors import ConfigurationError, InputError
-from ragtrace.gate._providers import with_providers
+from ragtrace.gate._remarks import with_providers
 from ragtrace.gate.reports.content import MOST_LEFT_OUT, share_left_out
 from ragtrace.gate.reports.sentences import headline, next_steps
 from ragtrace.gate.runs import compare, load_sides, with_texts_and_labels

@@ -11,13 +11,12 @@ import msgspec
 import numpy as np
 
 from ragtrace.errors import ConfigurationError, InputError, RagtraceError
-from ragtrace.gate._blind_spots import blind_spots
 from ragtrace.gate._breaks import find_breaks, find_changes, stage_shares, version_changes
 from ragtrace.gate._judgment import decide, first_broken, judge, questions, small_segments
-from ragtrace.gate._population import METRICS, Sides, compared, load
-from ragtrace.gate._providers import with_providers
-from ragtrace.gate._sizes import announcement
-from ragtrace.gate.policy import check_policy, read_policy
+from ragtrace.gate._metrics import METRICS
+from ragtrace.gate._population import Sides, compared, load
+from ragtrace.gate._remarks import blind_spots, with_providers
+from ragtrace.gate.policy import announcement, check_policy, read_policy
 from ragtrace.gate.question_pairs import with_questions
 from ragtrace.gate.reports.sentences import headline, next_steps
 from ragtrace.gate.selection import Selection, parse

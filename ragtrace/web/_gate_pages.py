@@ -13,8 +13,7 @@ import msgspec
 
 from ragtrace.errors import ConfigurationError, InputError, RagtraceError
 from ragtrace.gate.question_pairs import with_questions
-from ragtrace.gate.replay_diff import CHANGES, Change, diff_replays
-from ragtrace.gate.reports.differences import diff_body
+from ragtrace.gate.replay_diff import CHANGES, Change, diff_body, diff_replays
 from ragtrace.gate.reports.html import report_body
 from ragtrace.gate.runs import read_report
 from ragtrace.gate.selection import parse

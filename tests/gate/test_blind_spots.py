@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from ragtrace.gate._blind_spots import blind_spots
 from ragtrace.gate._population import compared
+from ragtrace.gate._remarks import blind_spots
 from ragtrace.gate.policy import default_rule
 from ragtrace.gate.types import Comparison, Policy
 from tests.gate.populations import pair, population, unpaired

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from ragtrace.cli import app
 from ragtrace.errors import InputError
-from ragtrace.gate._sizes import OTHER
 from ragtrace.gate.labels import LabelTask, decide_with_labels, find_task
+from ragtrace.gate.policy import OTHER
 from ragtrace.gate.runs import run, save
 from ragtrace.gate.types import GateReport, Policy, Rule
 from ragtrace.store import Finished, RequestLabel, Store

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ragtrace.gate._judgment import judge
 from ragtrace.gate._sameness import Trace
-from ragtrace.gate._sizes import OTHER, announcement
-from ragtrace.gate.policy import default_policy, default_rule
+from ragtrace.gate.policy import OTHER, announcement, default_policy, default_rule
 from ragtrace.gate.runs import compare
 from ragtrace.gate.types import GateReport, Policy, Population
 from tests.gate.populations import pair, population

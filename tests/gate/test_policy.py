@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.gate._population import METRICS, SCORES
+from ragtrace.gate._metrics import METRICS, SCORES
 from ragtrace.gate.policy import DEFAULTS, check_policy, default_policy, default_rule, example, read_policy
 from ragtrace.gate.types import Policy, Rule
 from ragtrace.registry.instruments import INSTRUMENTS

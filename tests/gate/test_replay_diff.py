@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.errors import InputError
-from ragtrace.gate.replay_diff import ReplayDiff, diff_replays
-from ragtrace.gate.reports.differences import diff_html, diff_markdown
+from ragtrace.gate.replay_diff import ReplayDiff, diff_html, diff_markdown, diff_replays
 from tests.gate.asked import judged, written
 
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from ragtrace.gate._judgment import judge
-from ragtrace.gate._population import METRICS
+from ragtrace.gate._metrics import METRICS
 from ragtrace.gate.types import Cell, Policy, Rule
 from tests.gate.populations import pair, population, unpaired
 

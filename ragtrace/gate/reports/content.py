@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from ragtrace.gate._judgment import FEWEST, is_doubt
-from ragtrace.gate._population import METRICS, is_hint, is_state
+from ragtrace.gate._metrics import METRICS, is_hint, is_state
 from ragtrace.gate.types import Break, Cell, GateReport, Kind, Policy, ProviderShift, VersionChange
 from ragtrace.registry.instruments import STAGES
 from ragtrace.triage.rendering import plain

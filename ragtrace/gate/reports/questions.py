@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtrace.export.evidence_path import labeled
-from ragtrace.gate._population import METRICS
+from ragtrace.gate._metrics import METRICS
 from ragtrace.gate.question_pairs import Word, word_changes
 from ragtrace.gate.reports.content import metric_name
 from ragtrace.gate.types import AnswerSide, CellChanges, GateReport, LostEvidence, QuestionPair

@@ -9,8 +9,7 @@ from typing import Final
 
 from ragtrace.gate._breaks import version_changes
 from ragtrace.gate._judgment import is_doubt
-from ragtrace.gate._population import is_hint, is_state
-from ragtrace.gate._refusal_metrics import UNTOLD
+from ragtrace.gate._metrics import UNTOLD, is_hint, is_state
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import (
     decided_by_labels,

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtrace.export.evidence_path import labeled, plain_table
-from ragtrace.gate._population import METRICS
+from ragtrace.gate._metrics import METRICS
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import RESULTS, Section, floor_of, hidden, place, result, sections
 from ragtrace.gate.reports.questions import as_text, stage_questions

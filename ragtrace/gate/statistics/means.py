@@ -26,7 +26,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.gate._population import is_state
+from ragtrace.gate._metrics import is_state
 from ragtrace.gate.statistics._share_tests import special
 from ragtrace.gate.types import NOWHERE, Comparison, Population, Rule
 from ragtrace.types import Stage

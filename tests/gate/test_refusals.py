@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ragtrace.analyze.worker import run as analyze
-from ragtrace.gate._population import METRICS, compared, load
-from ragtrace.gate._refusal_metrics import REFUSALS, refusals, silence
+from ragtrace.gate._metrics import METRICS, REFUSALS, refusals, silence
+from ragtrace.gate._population import compared, load
 from ragtrace.gate.policy import default_rule
 from ragtrace.gate.runs import compare
 from ragtrace.gate.selection import parse
