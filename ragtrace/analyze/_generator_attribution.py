@@ -20,9 +20,8 @@ from ragtrace.attribution.game import MAX_PLAYERS, CoalitionLog, Coalitions, Val
 from ragtrace.attribution.leave_one_out import SIMILARITIES
 from ragtrace.attribution.phrases import Phrase, phrases, refined
 from ragtrace.attribution.shapley import default_budget
-from ragtrace.engines.causal_lm import CausalLM, Generated
+from ragtrace.engines.causal_lm import CausalLM, CheckedScoring, Generated
 from ragtrace.engines.model_agnostic import Encoding, SimilarityGame, leave_documents_out, leave_sentences_out, standing
-from ragtrace.engines.precision import CheckedScoring
 from ragtrace.errors import AttributionError, ConfigurationError
 from ragtrace.explanations import CoalitionScores, GeneratorAttribution, MethodShares, Precision
 from ragtrace.types import replace

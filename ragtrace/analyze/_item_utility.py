@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from ragtrace.analyze._generator_attribution import ClosedEngine, GeneratorEngine
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
-from ragtrace.engines.causal_lm import Generated
+from ragtrace.engines.causal_lm import CheckedScoring, Generated
 from ragtrace.engines.model_names import is_silent
-from ragtrace.engines.precision import CheckedScoring
 from ragtrace.explanations import ItemUtilities
 from ragtrace.exposure import rouge_l
 from ragtrace.types import Candidate, RequestRecord

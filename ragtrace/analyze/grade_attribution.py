@@ -22,7 +22,7 @@ from ragtrace.errors import ConfigurationError
 from ragtrace.grading import grade_of
 
 if TYPE_CHECKING:
-    from ragtrace.engines.pair_tokens import PairToken, PairTokens
+    from ragtrace.engines.pair_classifier import PairToken, PairTokens
 
 __all__ = ["GradeAttribution", "GradientWeights", "explain_grade", "token_tree"]
 

@@ -25,8 +25,10 @@ __all__ = [
     "Client",
     "LimitReached",
     "RequestLimits",
+    "ServedModel",
     "ServerDialect",
     "Usage",
+    "check_least",
     "floored",
     "malformed",
     "number",
@@ -104,6 +106,12 @@ class RequestLimits:
             raise LimitReached(f"the limit of {self.max_requests} requests is used up; raise max_requests")
 
 
+def check_least(name: str, number: int, least: int) -> None:
+    """Raises: ConfigurationError unless an argument is a whole number of at least `least`."""
+    if isinstance(number, bool) or number < least:
+        raise ConfigurationError.of(name, number, f"a whole number from {least} on")
+
+
 class Client:
     """One server, for many threads. The key is read from an environment variable and shown nowhere."""
 
@@ -117,6 +125,10 @@ class Client:
         connections: int,
         limits: RequestLimits,
     ) -> None:
+        check_least("concurrency", connections, 1)
+        check_least("retries", retries, 0)
+        if not timeout > 0:
+            raise ConfigurationError.of("timeout", timeout, "a number of seconds above 0")
         parts = http_address(
             "base_url", base_url.rstrip("/"), "http://HOST:PORT/v1, or another address of an OpenAI API"
         )
@@ -207,6 +219,46 @@ class Client:
     def _cleaned(self, text: str) -> str:
         text = " ".join(text.split())
         return (text.replace(self._secret, "***") if self._secret else text)[:_SHOWN]
+
+
+class ServedModel:
+    """A model at a server: its name there, the connections to it, and what was asked of it so far."""
+
+    revision: Final = None
+    device: Final = "remote"
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        *,
+        api_key_env: str | None,
+        concurrency: int,
+        timeout: float,
+        retries: int,
+        max_requests: int | None,
+        max_prompt_tokens: int | None,
+    ) -> None:
+        self.name = model
+        self._concurrency = concurrency
+        self._limits = RequestLimits(max_requests, max_prompt_tokens)
+        self._client = Client(
+            base_url,
+            api_key_env=api_key_env,
+            timeout=timeout,
+            retries=retries,
+            connections=concurrency,
+            limits=self._limits,
+        )
+
+    @property
+    def usage(self) -> Usage:
+        """Requests and prompt tokens so far."""
+        return self._limits.usage
+
+    def close(self) -> None:
+        """Close the connections to the server, for good."""
+        self._client.close()
 
 
 def _secret(variable: str | None) -> str | None:

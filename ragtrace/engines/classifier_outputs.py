@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from ragtrace.engines._pair_encoding import PairForm
+from ragtrace.engines._text_pairs import PairForm
 from ragtrace.errors import ModelError
 
 __all__ = ["ROLES", "Outputs", "Role", "read_form", "read_outputs"]

@@ -17,7 +17,7 @@ from ragtrace.engines._gradients import (
     reading,
     widened,
 )
-from ragtrace.engines.models import device_of, digest_of, load_package, load_pretrained, revision_of, torch_threads
+from ragtrace.engines.models import LoadedModel, digest_of, load_package, load_pretrained, torch_threads
 from ragtrace.engines.tokens import (
     MARKS,
     Baseline,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["CrossEncoder"]
 
 
-class CrossEncoder:
+class CrossEncoder(LoadedModel):
     """A model with one relevance score per (query, text) pair; higher is more relevant.
 
     Raises: ModelError for a model with several scores per pair, or with none that was trained.
@@ -46,21 +46,9 @@ class CrossEncoder:
     kind: Final = "cross_encoder"
 
     def __init__(self, name: str, model: Any, folder: str | None = None) -> None:
-        self.name = name
-        self._model = model
-        self._folder = folder
+        super().__init__(name, model, folder)
         self._lock = Lock()  # how far a tokenizer reads is its state: two threads at once would cut each other's texts
         _check(name, model)
-
-    @property
-    def revision(self) -> str | None:
-        """The commit of the model hub; of a local folder the digest of its files."""
-        return revision_of(self._model, self._folder)
-
-    @property
-    def device(self) -> str:
-        """`cpu`, `cuda` and the like."""
-        return device_of(self._model)
 
     @classmethod
     def load(cls, model: str | Path) -> CrossEncoder:

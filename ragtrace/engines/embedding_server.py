@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ragtrace.engines._model_server import Client, RequestLimits, Usage
+from ragtrace.engines._model_server import ServedModel, check_least
 from ragtrace.engines.http import at_once
-from ragtrace.errors import ConfigurationError, ServerError
+from ragtrace.errors import ServerError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +19,7 @@ BATCH: Final = 64
 """Texts of one request."""
 
 
-class EmbeddingServer:
+class EmbeddingServer(ServedModel):
     """Vectors by `POST /embeddings`, several requests at a time; a text that comes twice in a call is sent once.
 
     Args:
@@ -34,8 +34,6 @@ class EmbeddingServer:
     """
 
     kind: Final = "embedding_server"
-    revision: Final = None
-    device: Final = "remote"
 
     def __init__(
         self,
@@ -50,29 +48,18 @@ class EmbeddingServer:
         max_requests: int | None = None,
         max_prompt_tokens: int | None = None,
     ) -> None:
-        for name, number in (("batch", batch), ("concurrency", concurrency)):
-            if isinstance(number, bool) or number < 1:
-                raise ConfigurationError.of(name, number, "a whole number from 1 on")
-        self.name = model
-        self._batch, self._concurrency = batch, concurrency
-        self._limits = RequestLimits(max_requests, max_prompt_tokens)
-        self._client = Client(
+        check_least("batch", batch, 1)
+        super().__init__(
             base_url,
+            model,
             api_key_env=api_key_env,
+            concurrency=concurrency,
             timeout=timeout,
             retries=retries,
-            connections=concurrency,
-            limits=self._limits,
+            max_requests=max_requests,
+            max_prompt_tokens=max_prompt_tokens,
         )
-
-    @property
-    def usage(self) -> Usage:
-        """Requests and tokens so far."""
-        return self._limits.usage
-
-    def close(self) -> None:
-        """Close the connections to the server, for good."""
-        self._client.close()
+        self._batch = batch
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """`(n, dimension)`; zeros for a text of white space, which servers refuse.

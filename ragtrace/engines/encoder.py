@@ -19,12 +19,11 @@ from ragtrace.engines._gradients import (
     widened,
 )
 from ragtrace.engines.models import (
-    device_of,
+    LoadedModel,
     digest_of,
     load_package,
     load_pretrained,
     pass_on_unless_memory,
-    revision_of,
     torch_threads,
 )
 from ragtrace.engines.tokens import (
@@ -68,26 +67,14 @@ def _name_of(folder: Path) -> str:
     return _PACKAGED if folder.parent.name == _PACKAGE else folder.name
 
 
-class Encoder:
+class Encoder(LoadedModel):
     """A text encoder whose vectors have unit length, so that their dot product is the cosine."""
 
     kind: Final = "encoder"
 
     def __init__(self, name: str, model: Any, folder: str | None = None) -> None:
-        self.name = name
-        self._model = model
-        self._folder = folder
+        super().__init__(name, model, folder)
         self._lock = Lock()  # how far a tokenizer reads is its state: two threads at once would cut each other's texts
-
-    @property
-    def revision(self) -> str | None:
-        """The commit of the model hub; of a local folder the digest of its files."""
-        return revision_of(self._model, self._folder)
-
-    @property
-    def device(self) -> str:
-        """`cpu`, `cuda` and the like."""
-        return device_of(self._model)
 
     @classmethod
     def load(cls, model: str | Path) -> Encoder:

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ragtrace.engines._http_dialects import DIALECTS, detect
-from ragtrace.engines._model_server import Client, RequestLimits, ServerDialect, Usage
+from ragtrace.engines._model_server import RequestLimits, ServedModel, ServerDialect
 from ragtrace.engines.causal_lm import Generated
 from ragtrace.engines.tokens import ScoredToken, united
 from ragtrace.errors import ConfigurationError, ModelError, ScoringStopped, ServerError
@@ -24,7 +24,7 @@ T = TypeVar("T")
 _PATIENCE: Final = 60.0
 
 
-class HttpLM:
+class HttpLM(ServedModel):
     """A language model behind an OpenAI-compatible server, with the interface of `CausalLM`.
 
     What was scored or generated before a limit or a failure ended a call is kept: the same call goes on from there.
@@ -44,8 +44,6 @@ class HttpLM:
     """
 
     kind: Final = "http"
-    revision: Final = None
-    device: Final = "remote"
 
     def __init__(
         self,
@@ -64,43 +62,28 @@ class HttpLM:
     ) -> None:
         if dialect not in ("auto", *DIALECTS):
             raise ConfigurationError.of("dialect", dialect, f"auto, {', '.join(DIALECTS)}")
-        for name, number, least in (("concurrency", concurrency, 1), ("retries", retries, 0)):
-            if isinstance(number, bool) or number < least:
-                raise ConfigurationError.of(name, number, f"a whole number from {least} on")
-        if not timeout > 0:
-            raise ConfigurationError.of("timeout", timeout, "a number of seconds above 0")
-        self.name = model
-        self._limits = RequestLimits(max_requests, max_prompt_tokens)
-        self._client = Client(
+        super().__init__(
             base_url,
+            model,
             api_key_env=api_key_env,
+            concurrency=concurrency,
             timeout=timeout,
             retries=retries,
-            connections=concurrency,
-            limits=self._limits,
+            max_requests=max_requests,
+            max_prompt_tokens=max_prompt_tokens,
         )
         self.chat = chat
         self._gives: bool | None = None
-        self._concurrency = concurrency
         self._options = dict(options or {})
         self._lock = threading.RLock()
         self._dialect: ServerDialect | None = None if dialect == "auto" else self._speaking(dialect)
         self._known = _Known("")
         self._texts: dict[bytes, Generated] = {}
 
-    @property
-    def usage(self) -> Usage:
-        """Requests and prompt tokens so far."""
-        return self._limits.usage
-
     def allow(self, *, max_requests: int | None = None, max_prompt_tokens: int | None = None) -> None:
         """Set other limits, counted from the beginning; None: no limit."""
         fresh = RequestLimits(max_requests, max_prompt_tokens)
         self._limits.max_requests, self._limits.max_prompt_tokens = fresh.max_requests, fresh.max_prompt_tokens
-
-    def close(self) -> None:
-        """Close the connections to the server, for good."""
-        self._client.close()
 
     def generate(self, prompt: str, *, max_new_tokens: int = 96) -> Generated:
         """The continuation of `prompt` at temperature 0. Raises: ServerError."""

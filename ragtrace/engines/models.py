@@ -2,6 +2,10 @@
 
 What can go wrong becomes an error with a remedy. Want of memory is told from other errors, and what is cached is given
 back.
+
+A language model in a GGUF file, as llama.cpp and its tools keep them, is read as the library's own model, so that
+scores, trees of prompts and gradients work as with any other. Quantized weights are read as the numbers that they stand
+for. Which architectures can be read is the library's to say.
 """
 
 from __future__ import annotations
@@ -12,12 +16,16 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 from ragtrace.errors import ConfigurationError, MissingExtraError, ModelError, RagtraceError
 
 __all__ = [
+    "LoadedModel",
     "OutOfMemoryError",
     "Precision",
     "as_precision",
@@ -25,11 +33,13 @@ __all__ = [
     "best_device",
     "device_of",
     "digest_of",
+    "find_gguf",
     "gpu_count",
     "load_package",
     "load_pretrained",
     "pass_on_unless_memory",
     "passes",
+    "read_gguf",
     "resolve",
     "revision_of",
     "torch_threads",
@@ -181,6 +191,25 @@ def revision_of(model: Any, folder: str | None) -> str | None:
     return next((str(commit) for commit in commits if commit), folder)
 
 
+class LoadedModel:
+    """A model that was loaded from a folder or by a name: what tells its weights from others, and where it runs."""
+
+    def __init__(self, name: str, model: Any, folder: str | None = None) -> None:
+        self.name = name
+        self._model = model
+        self._folder = folder
+
+    @property
+    def revision(self) -> str | None:
+        """The commit of the model hub; of a local folder the digest of its files."""
+        return revision_of(self._model, self._folder)
+
+    @property
+    def device(self) -> str:
+        """`cpu`, `cuda` and the like."""
+        return device_of(self._model)
+
+
 def digest_of(model: str | Path) -> str | None:
     """What tells the files of a local model, or its one file, from those of another one; None for a Hugging Face name.
 
@@ -279,3 +308,96 @@ def pass_on_unless_memory(error: RuntimeError | MemoryError) -> None:
         raise error
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+_SUFFIX: Final = ".gguf"
+_OUTPUT: Final = "lm_head.weight"
+_replacing: Final = threading.Lock()
+
+
+def find_gguf(model: str | Path) -> Path | None:
+    """The GGUF file that is named, or that a folder without a model of another form holds; None where there is none.
+
+    Raises: ModelError for a file that is not there, and for a folder with several.
+    """
+    path = Path(model).expanduser()
+    if path.suffix == _SUFFIX:
+        if not path.is_file():
+            raise ModelError(f"no model file at {str(path)!r}; give an existing GGUF file, or the folder that holds it")
+        return path
+    if not path.is_dir() or (path / "config.json").is_file():
+        return None
+    files = sorted(path.glob(f"*{_SUFFIX}"))
+    if len(files) > 1:
+        names = ", ".join(each.name for each in files)
+        raise ModelError(f"the folder {str(path)!r} holds several models; give one of its files: {names}")
+    return files[0] if files else None
+
+
+def read_gguf(file: Path, precision: str) -> tuple[Any, Any]:
+    """The model, on the CPU, and its tokenizer. precision: a torch type by name.
+
+    Raises: ModelError for a file that cannot be read or an architecture that is not known, MissingExtraError.
+    """
+    with _parsed_once(load_package("gguf")):
+        return load_pretrained(file.parent, lambda folder, _local: _read(folder, file, precision))
+
+
+@contextmanager
+def _parsed_once(package: Any) -> Iterator[None]:
+    """While it lasts, the library parses a file once, makes its table of names once, and shows no bar of its own.
+
+    Of itself it parses the vocabulary three times, for tokenizer, settings and weights, and makes the table anew for
+    each module of the model: most of what loading a small model takes.
+    """
+    import numpy as np
+
+    library = load_package("transformers.modeling_gguf_pytorch_utils", package="transformers")
+
+    class Reader(package.GGUFReader):  # type: ignore[misc]
+        """A reader of plain arrays: it cuts hundreds of thousands of pieces, and `numpy.memmap` is slow to cut."""
+
+        data: Any
+
+        def _get(self, *place: Any, **order: Any) -> Any:
+            self.data = np.asarray(self.data)
+            return super()._get(*place, **order)
+
+    with _replacing:
+        before, bar = (package.GGUFReader, package.get_tensor_name_map), library.tqdm
+        package.GGUFReader, package.get_tensor_name_map = cache(Reader), cache(before[1])
+        library.tqdm = lambda tensors, **_: tensors
+        try:
+            yield
+        finally:
+            (package.GGUFReader, package.get_tensor_name_map), library.tqdm = before, bar
+
+
+def _read(folder: str, file: Path, precision: str) -> tuple[Any, Any]:
+    library, torch = load_package("transformers"), load_package("torch")
+    reader = load_package("transformers.modeling_gguf_pytorch_utils", package="transformers")
+    named = {"gguf_file": file.name, "local_files_only": True}
+    tokenizer = library.AutoTokenizer.from_pretrained(folder, **named)
+    config = library.AutoConfig.from_pretrained(folder, **named)
+    with _unfilled():
+        model = library.AutoModelForCausalLM.from_config(config)
+    weights = reader.load_gguf_checkpoint(str(file), return_tensors=True, model_to_load=model)["tensors"]
+    found = model.load_state_dict(weights, strict=False)
+    shared = {_OUTPUT} if model.config.tie_word_embeddings else set()
+    lacking = sorted({*found.missing_keys} - shared)
+    if lacking or found.unexpected_keys:
+        wrong = ", ".join([*lacking, *found.unexpected_keys][:3])
+        raise ModelError(f"the file {str(file)!r} does not hold the weights of its architecture: {wrong}")
+    model.tie_weights()
+    return model.to(getattr(torch, precision)), tokenizer
+
+
+def _unfilled() -> AbstractContextManager[None]:
+    """While it lasts, models are made without random weights, which those of the file would replace. Nor are weights
+    tied then."""
+    places = ("transformers.initialization", "transformers.modeling_utils")  # since 5, and before
+    for name in places:
+        if find_spec(name) is not None and hasattr(module := import_module(name), "no_init_weights"):
+            found: AbstractContextManager[None] = module.no_init_weights()
+            return found
+    return nullcontext()

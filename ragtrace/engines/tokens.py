@@ -1,14 +1,18 @@
 """Tokens of a text with their offsets into it, baselines that a tokenizer offers, and an answer's tokens at a server.
 
 Of a server's tokens only the texts are known, and servers write the same token in many ways: `Ġthe`, `▁the`, ` the`, or
-`the` without its space; a part of a character as `�`, as `<0xE2>` or as nothing.
+`the` without its space; a part of a character as `�`, as `<0xE2>` or as nothing. Tokens are counted by a model's own
+tokenizer where it is on this machine; nothing is loaded from elsewhere.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from ragtrace.errors import ModelError
@@ -23,6 +27,7 @@ __all__ = [
     "answer_tokens",
     "baseline_id",
     "check_side",
+    "counting",
     "cut",
     "framed_tokens",
     "joined",
@@ -420,3 +425,36 @@ def _from_bytes(text: str) -> str:
     if not all(sign in _BYTES for sign in text):
         return text
     return bytes(_BYTES[sign] for sign in text).decode("utf-8", "replace")
+
+
+_FILE: Final = "tokenizer.json"
+
+
+@lru_cache(32)
+def counting(model: str) -> Callable[[str], int] | None:
+    """What counts a text's tokens by the tokenizer of a model's folder, or of its name in the hub's cache; None where
+    neither has one, or `ragtrace[models]` is not installed."""
+    file = _file(model)
+    if file is None or find_spec("tokenizers") is None:
+        return None
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_file(str(file))
+    except Exception:  # its own errors have no common type; a file that is no tokenizer counts nothing
+        return None
+    return lambda text: len(tokenizer.encode(text).ids)
+
+
+def _file(model: str) -> Path | None:
+    """The tokenizer's file; a name that a sender made up is read as a name of the hub's alone."""
+    if find_spec("huggingface_hub") is None:
+        return None
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(model, _FILE)
+    except HFValidationError:
+        return None
+    return Path(found) if isinstance(found, str) else None

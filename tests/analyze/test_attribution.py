@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ragtrace.analyze.attribution import compare_attention, explain_record, seed_of
 from ragtrace.attribution import shapley_values
-from ragtrace.engines import precision
+from ragtrace.engines import causal_lm
 from ragtrace.engines.causal_lm import CausalLM, Generated
 from ragtrace.engines.cross_encoder import CrossEncoder
 from ragtrace.engines.model_names import load_generator
@@ -416,7 +416,7 @@ def test_reduced_precision_is_stored_with_what_it_differs(
     assert found.query.precision is not None
     assert (found.generator.precision.dtype, found.generator.precision.repeated) == ("bfloat16", False)
     assert 0 < (found.generator.precision.difference or 0) < 0.5
-    monkeypatch.setattr(precision, "TOLERANCE", 0.0)
+    monkeypatch.setattr(causal_lm, "TOLERANCE", 0.0)
     repeated = explain_record(of_many(3), generator=model).generator
     assert repeated is not None
     assert repeated.precision is not None
@@ -464,7 +464,7 @@ def test_values_that_would_mix_precisions_are_computed_anew(
     model = CausalLM.load(tiny_causal_lm, dtype="bfloat16")
     record = of_many(7)
     first = explain_record(record, generator=model, budget=16, parts=["generator"])
-    monkeypatch.setattr(precision, "TOLERANCE", 0.0)
+    monkeypatch.setattr(causal_lm, "TOLERANCE", 0.0)
     found = explain_record(record, generator=model, budget=24, known=first, parts=["generator"]).generator
     full = CausalLM.load(tiny_causal_lm, dtype="float32")
     expected = explain_record(record, generator=full, budget=24, parts=["generator"]).generator

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from ragtrace.analyze.grade_attribution import token_tree
 from ragtrace.attribution import Game, PartitionTree
-from ragtrace.engines.pair_classifier import RelevanceClassifier
-from ragtrace.engines.pair_tokens import PairTokens
+from ragtrace.engines.pair_classifier import PairTokens, RelevanceClassifier
 
 FILE: Final = Path(__file__).with_name("shap_reference.json")
 SHAPES: Final = ("Bert", "DebertaV2", "Electra", "Roberta", "T5")

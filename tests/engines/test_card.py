@@ -14,13 +14,12 @@ import pytest
 from numpy.typing import NDArray
 
 from ragtrace.attribution import integrated_gradients_of_many
-from ragtrace.engines import _scoring as scoring, precision
+from ragtrace.engines import _scoring as scoring, causal_lm
 from ragtrace.engines._scoring import abilities, score_batched, score_shared, score_verified
-from ragtrace.engines.causal_lm import CausalLM
+from ragtrace.engines.causal_lm import CausalLM, CheckedScoring
 from ragtrace.engines.cross_encoder import CrossEncoder
 from ragtrace.engines.encoder import Encoder, packaged_encoder
 from ragtrace.engines.models import OutOfMemoryError, pass_on_unless_memory
-from ragtrace.engines.precision import CheckedScoring
 from tests.engines.pretending import pretended
 from tests.engines.test_scoring import OWN, _gpt2, _llama, _made, _qwen, _sequences
 from tests.models.copying import make, prompt_of
@@ -205,7 +204,7 @@ def test_a_loaded_model(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("tolerance", [0.0, 10.0])
 def test_the_check_of_bfloat16(tolerance: float, gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same difference as on the CPU, and the same scores, in float32 where it is too large."""
-    monkeypatch.setattr(precision, "TOLERANCE", tolerance)
+    monkeypatch.setattr(causal_lm, "TOLERANCE", tolerance)
     here = CheckedScoring(on_cpu(monkeypatch, lambda: CausalLM.load(FOLDER, dtype="bfloat16")))
     expected = on_cpu(monkeypatch, lambda: here.score(PROMPTS, EXAMPLE.answer))
     with gpu.block():

@@ -18,9 +18,8 @@ from ragtrace.cli import app
 from ragtrace.config import Config
 from ragtrace.coverage import JudgedAnswer, verify_answers
 from ragtrace.coverage.answer import score_answer
-from ragtrace.engines._judge_prompts import PROMPTS
 from ragtrace.engines.calibration import Calibration
-from ragtrace.engines.chat_judge import ChatJudge, JudgeUsage
+from ragtrace.engines.chat_judge import PROMPTS, ChatJudge, JudgeUsage
 from ragtrace.engines.classifier_outputs import ROLES, Role
 from ragtrace.engines.judge_budget import Budget
 from ragtrace.engines.model_names import as_calibrations, load_judges

@@ -12,8 +12,8 @@ import pytest
 
 from ragtrace.analyze.attribution import explain_record
 from ragtrace.analyze.prompts import SubsetPrompts
-from ragtrace.engines._gguf import find_gguf
 from ragtrace.engines.causal_lm import CausalLM
+from ragtrace.engines.models import find_gguf
 from ragtrace.errors import ModelError
 from ragtrace.types import Candidate, GenerateRun, Generation, PackedChunk, Packing, PackRun, RequestRecord, RetrieveRun
 from tests.analyze.examples import request

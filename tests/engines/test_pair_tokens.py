@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from ragtrace.analyze.grade_attribution import explain_grade
 from ragtrace.attribution import owen_values
-from ragtrace.engines.pair_classifier import RelevanceClassifier
-from ragtrace.engines.pair_tokens import PairTokens
+from ragtrace.engines.pair_classifier import PairTokens, RelevanceClassifier
 from tests.attribution.shap_reference import CHUNK, QUESTION, SHAPES, partition_explainer, read_pair, tree_of
 from tests.engines.test_pair_classifier import save_as
 

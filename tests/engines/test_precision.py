@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtrace.engines import precision
-from ragtrace.engines.causal_lm import CausalLM
-from ragtrace.engines.precision import CheckedScoring
+from ragtrace.engines import causal_lm
+from ragtrace.engines.causal_lm import CausalLM, CheckedScoring
 from ragtrace.explanations import Precision
 from tests.models.copying import make, prompt_of
 from tests.models.test_copier import FOLDER
@@ -52,7 +51,7 @@ def test_the_difference_is_that_of_the_sample(reduced: CausalLM, precise: Causal
 
 def test_what_is_close_enough_stays(reduced: CausalLM, monkeypatch: pytest.MonkeyPatch) -> None:
     """The values are those of the low precision, and only the first call is checked."""
-    monkeypatch.setattr(precision, "TOLERANCE", 10.0)
+    monkeypatch.setattr(causal_lm, "TOLERANCE", 10.0)
     found = CheckedScoring(reduced)
     np.testing.assert_array_equal(found.score(PROMPTS, EXAMPLE.answer), reduced.score(PROMPTS, EXAMPLE.answer))
     assert found.precision is not None
@@ -65,7 +64,7 @@ def test_what_is_too_far_off_is_repeated_in_float32(
     reduced: CausalLM, precise: CausalLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That call and all further ones."""
-    monkeypatch.setattr(precision, "TOLERANCE", 0.0)
+    monkeypatch.setattr(causal_lm, "TOLERANCE", 0.0)
     found = CheckedScoring(reduced)
     for prompts in (PROMPTS, PROMPTS[:2]):
         np.testing.assert_allclose(

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragtrace.engines._pair_encoding import windows
+from ragtrace.engines._text_pairs import windows
 from ragtrace.engines.calibration import Calibration
 from ragtrace.engines.verifier import EntailmentVerifier
 from ragtrace.errors import ConfigurationError, ModelError

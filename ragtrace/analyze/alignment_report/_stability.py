@@ -19,7 +19,7 @@ from ragtrace.analyze.attribution import seed_of
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
 from ragtrace.attribution import CoalitionLog, shapley_values
 from ragtrace.attribution.game import Coalitions, Values
-from ragtrace.engines.precision import CheckedScoring
+from ragtrace.engines.causal_lm import CheckedScoring
 from ragtrace.explanations import RESOLUTION
 from ragtrace.plausible_values import sampling_weight
 from ragtrace.types import RequestRecord

@@ -18,7 +18,7 @@ from ragtrace.engines.classifier_outputs import Role
 from ragtrace.engines.judge_budget import Budget
 from ragtrace.engines.model_names import load_judges
 from ragtrace.engines.models import gpu_count, torch_threads
-from ragtrace.engines.token_counts import counting
+from ragtrace.engines.tokens import counting
 from ragtrace.errors import ConfigurationError, RagtraceError, WorkerError
 from ragtrace.object_loading import load_object
 from ragtrace.probe import load_probe

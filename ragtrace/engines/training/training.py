@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ragtrace.engines._pair_encoding import MARKS, encode_pairs
+from ragtrace.engines._text_pairs import MARKS, encode_pairs
 from ragtrace.engines.models import (
     Precision,
     best_device,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.engines._pair_encoding import encode_pairs
+from ragtrace.engines._text_pairs import encode_pairs
 from ragtrace.engines.training._pairs import LabelledPair
 from ragtrace.engines.training.examples import Example, read_examples
 from ragtrace.engines.training.training import Settings, pieces_of, train
