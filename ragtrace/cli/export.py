@@ -16,7 +16,7 @@ from ragtrace.cli.terminal import StoreOption, console, option
 from ragtrace.config import SETTINGS
 
 if TYPE_CHECKING:
-    from ragtrace.export.push import PushTarget
+    from ragtrace.export.exporter import PushTarget
 
 __all__ = ["DEFAULT_PORT", "HostOption", "export", "serve"]
 

@@ -255,7 +255,7 @@ def _explain(record: RequestRecord, judge: RelevanceJudge, chunk_id: str, html: 
         )
     found = explain_grade(judge, record.query.original, texts[chunk_id] or "")
     if html is not None:
-        from ragtrace.export.grade_html import grade_page
+        from ragtrace.export.explanation_html import grade_page
 
         try:
             html.write_text(grade_page(found, chunk_id), encoding="utf-8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragtrace.export._server import MetricsServer, serve
+from ragtrace.export.exporter import MetricsServer, serve
 from ragtrace.export.exposition import exposition
 
 __all__ = ["MetricsServer", "exposition", "serve"]

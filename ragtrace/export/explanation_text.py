@@ -17,7 +17,7 @@ from rich.measure import Measurement
 from rich.text import Text
 
 from ragtrace.explanations import Alignment, Explanation, GeneratorAttribution, TokenWeights
-from ragtrace.export._explanation_shading import (
+from ragtrace.export._explanation_drawings import (
     LEAST_SHARE,
     LEVELS,
     PALETTE,

@@ -19,7 +19,7 @@ from prometheus_client.samples import Exemplar, Sample
 
 from ragtrace.config import http_address, shown_address, variable
 from ragtrace.errors import ConfigurationError, MissingExtraError
-from ragtrace.export.push import PushFailed
+from ragtrace.export.exporter import PushFailed
 from ragtrace.http_client import HttpClient, NoAnswer, retry_after
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import INSTRUMENTS

@@ -78,7 +78,7 @@ class GradePages:
     def explained(self, record: RequestRecord, chunk_id: str) -> Html:
         """Why a chunk got its grade. Raises: ConfigurationError where that cannot be said."""
         from ragtrace.analyze.grade_attribution import explain_grade
-        from ragtrace.export.grade_html import grade_sections
+        from ragtrace.export.explanation_html import grade_sections
 
         if self._judge is None:
             raise ConfigurationError("no judge explains grades here; start ragtrace web with --relevance builtin")

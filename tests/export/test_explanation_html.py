@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from ragtrace.explanations import Explanation, GeneratorAttribution, RetrieverAttribution, TokenWeights
-from ragtrace.export._explanation_drawings import hue, opacity
-from ragtrace.export._explanation_shading import LEVELS, PALETTE
+from ragtrace.export._explanation_drawings import LEVELS, PALETTE, hue, opacity
 from ragtrace.export.explanation_html import page
 from ragtrace.types import Claim, PackRun, Query, replace
 from tests.export.explained import ANSWER, QUESTION, TEXTS, explanation, left_out, record, tokens

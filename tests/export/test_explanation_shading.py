@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from ragtrace.explanations import GeneratorAttribution
-from ragtrace.export._explanation_shading import (
+from ragtrace.export._explanation_drawings import (
     LEVELS,
     PALETTE,
     Strength,

@@ -6,7 +6,7 @@ import dataclasses
 import re
 
 from ragtrace.analyze.grade_attribution import GradientWeights, explain_grade
-from ragtrace.export.grade_html import grade_page, grade_sections
+from ragtrace.export.explanation_html import grade_page, grade_sections
 from tests.analyze.test_grade_attribution import SharedWords
 
 

@@ -15,8 +15,7 @@ from prometheus_client.metrics_core import Metric
 from ragtrace.config import http_address, shown_address
 from ragtrace.errors import ConfigurationError
 from ragtrace.export import serve
-from ragtrace.export._lease import LeasedStore
-from ragtrace.export.push import Pusher, PushFailed
+from ragtrace.export.exporter import LeasedStore, Pusher, PushFailed
 from ragtrace.store import Store
 from tests.export.stores import add_request
 

@@ -13,8 +13,8 @@ from prometheus_client.metrics_core import Metric
 
 from ragtrace.errors import ConfigurationError, MissingExtraError
 from ragtrace.export import push_targets
+from ragtrace.export.exporter import PushFailed
 from ragtrace.export.exposition import collected
-from ragtrace.export.push import PushFailed
 from ragtrace.export.push_targets import OtlpTarget
 from ragtrace.registry.instruments import INSTRUMENTS, QUERY_COVERAGE
 from ragtrace.store import Store

@@ -17,7 +17,7 @@ import pytest
 
 from ragtrace.errors import ConfigurationError, StoreUnavailable
 from ragtrace.export import MetricsServer, exposition, serve
-from ragtrace.export._lease import LeasedStore
+from ragtrace.export.exporter import LeasedStore
 from ragtrace.registry.instruments import QUERY_COVERAGE
 from ragtrace.store import Exemplar, Finished, Store, histogram_deltas
 from ragtrace.types import Analysis, RequestRecord
