@@ -26,7 +26,7 @@ import ragtrace
 from bench.datasets import DATA, Case, DataSet, read
 from ragtrace.analyze import analyze_record
 from ragtrace.coverage.text import words
-from ragtrace.demo._wiki_server import WikiApplication, wiki_server
+from ragtrace.demo._mediawiki import WikiApplication, wiki_server
 from ragtrace.demo.corrective import Corrective, CorrectiveAnswer, MediaWiki, Vanilla, WordIndex
 from ragtrace.grading import GradeThresholds
 from ragtrace.store import Store

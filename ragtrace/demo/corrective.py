@@ -30,8 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import ragtrace
 from ragtrace.coverage.text import content_words, sentences
 from ragtrace.demo._generation import DroppedHit
-from ragtrace.demo._mediawiki import MediaWiki, WikiPage
-from ragtrace.demo._wiki_server import WikiApplication, wiki_server
+from ragtrace.demo._mediawiki import MediaWiki, WikiApplication, WikiPage, wiki_server
 from ragtrace.errors import ConfigurationError
 from ragtrace.grading import Action, GradeThresholds, action_of, document_action, refine, strips
 from ragtrace.http_client import NoAnswer

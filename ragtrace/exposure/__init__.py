@@ -15,17 +15,28 @@ from ragtrace.exposure._measures import (
     target_exposure,
 )
 from ragtrace.exposure._plackett_luce import (
+    FEWEST_EFFECTIVE,
     LARGEST_ALPHA,
+    Reweighted,
     check_alpha,
     inclusion_probabilities,
     log_probability,
     plackett_luce_logits,
+    propensity_weight,
+    reweighted_mean,
     sample_rankings,
     seed_of,
 )
-from ragtrace.exposure._propensity import FEWEST_EFFECTIVE, Reweighted, propensity_weight, reweighted_mean
-from ragtrace.exposure._tradeoff import Curve, IntervalDifference, disparity_curve, interval_differences
-from ragtrace.exposure._utility import UTILITIES, exact_match, rouge_l, token_f1
+from ragtrace.exposure._tradeoff import (
+    UTILITIES,
+    Curve,
+    IntervalDifference,
+    disparity_curve,
+    exact_match,
+    interval_differences,
+    rouge_l,
+    token_f1,
+)
 
 __all__ = [
     "FEWEST_EFFECTIVE",

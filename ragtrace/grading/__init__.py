@@ -27,8 +27,9 @@ from ragtrace.grading._outcomes import (
     confidently_wrong,
     fit_upper,
     outcomes,
+    question_entity,
+    question_type,
 )
-from ragtrace.grading._question_types import question_entity, question_type
 
 __all__ = [
     "ACTIONS",

@@ -9,8 +9,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from ragtrace.demo._mediawiki import MediaWiki
-from ragtrace.demo._wiki_server import WikiApplication, wiki_server
+from ragtrace.demo._mediawiki import MediaWiki, WikiApplication, wiki_server
 from ragtrace.errors import ConfigurationError
 from ragtrace.http_client import NoAnswer
 from ragtrace.http_server import plain
