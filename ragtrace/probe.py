@@ -247,7 +247,7 @@ def _passes(probe: Probe, chunk_id: str, request: RequestRecord | None) -> bool 
 
 
 @dataclass(frozen=True, slots=True)
-class Better:
+class BetterChunk:
     """A chunk beside the candidates. match: the share of the question's words that it holds in one place; lead: how
     much more than any candidate that is; facet: a certain one that it meets and no candidate does."""
 
@@ -265,7 +265,7 @@ def better_evidence(
     facets: Sequence[Facet] = (),
     certain: Sequence[Facet] = (),
     background: Background | None = None,
-) -> list[Better]:
+) -> list[BetterChunk]:
     """Chunks that are better evidence for a question than any candidate, as far as words and facets tell, best first.
 
     facets: of the question; certain: those of them that the evidence must meet. A chunk that meets fewer facets than
@@ -298,7 +298,7 @@ def better_evidence(
         )
         if stated[column] or (joint[column] + 1e-9 < joint[:split].max(initial=0.0) and met is None):
             continue
-        better.append(Better(candidate, float(held[place]), float(leads[place]), met))
+        better.append(BetterChunk(candidate, float(held[place]), float(leads[place]), met))
     return sorted(better, key=lambda one: (one.facet is None, -one.lead, one.candidate.rank))
 
 

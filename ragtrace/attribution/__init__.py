@@ -3,7 +3,8 @@
 Everything here is arithmetic on functions that somebody else provides; no model is needed.
 """
 
-from ragtrace.attribution._faithfulness import (
+from ragtrace.attribution._owen import OwenValues, PartitionTree, balanced_tree, owen_values
+from ragtrace.attribution._perturbation_curves import (
     Curves,
     Estimate,
     aipc,
@@ -11,7 +12,6 @@ from ragtrace.attribution._faithfulness import (
     area_between,
     perturbation_curves,
 )
-from ragtrace.attribution._owen import OwenValues, PartitionTree, balanced_tree, owen_values
 from ragtrace.attribution._surrogate import SparseSurrogate, sparse_surrogate
 from ragtrace.attribution.game import CoalitionLog, Game
 from ragtrace.attribution.integrated_gradients import (

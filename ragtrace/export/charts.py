@@ -16,7 +16,6 @@ __all__ = [
     "ReferenceLine",
     "dot_chart",
     "line_chart",
-    "page",
     "ticks",
 ]
 
@@ -67,7 +66,7 @@ class DotRow:
     marks: tuple[float | None, ...]
 
 
-def page(title: str, remarks: Sequence[str], width: float, height: float, *parts: Html) -> Html:
+def _framed(title: str, remarks: Sequence[str], width: float, height: float, *parts: Html) -> Html:
     """A whole SVG file; remarks are one line each, two at most."""
     return tag(
         "svg",
@@ -135,7 +134,7 @@ def line_chart(
     names = [(_sample(number), line.name) for number, line in enumerate(series)]
     names += [(_level_sample(level.dash), level.name) for level in levels]
     legend, used = _legend(names, floor + bottom + 14)
-    return page(title, remarks, _WIDTH, floor + bottom + used + 12, *parts, legend)
+    return _framed(title, remarks, _WIDTH, floor + bottom + used + 12, *parts, legend)
 
 
 def dot_chart(
@@ -183,7 +182,7 @@ def dot_chart(
     legend, used = _legend(
         [*((_marker(12, 0, number), name) for number, name in enumerate(names)), (_mark_sample(), marks)], floor + 62
     )
-    return page(title, remarks, width, floor + 60 + used, *parts, legend)
+    return _framed(title, remarks, width, floor + 60 + used, *parts, legend)
 
 
 def _reach(series: Sequence[Line], levels: Sequence[ReferenceLine]) -> tuple[float, float]:

@@ -168,7 +168,7 @@ _WORDS: Final[dict[Change, str]] = {
 
 
 def _title(diff: ReplayDiff) -> str:
-    return f"{content.label(diff.baseline.name)} against {content.label(diff.candidate.name)}"
+    return f"{content.shown_name(diff.baseline.name)} against {content.shown_name(diff.candidate.name)}"
 
 
 def _facts(diff: ReplayDiff) -> Iterator[tuple[str, str]]:
@@ -184,7 +184,7 @@ def _facts(diff: ReplayDiff) -> Iterator[tuple[str, str]]:
 
 def _side(side: DiffSide) -> str:
     alone = f", {side.unmatched:,} without a partner" if side.unmatched else ""
-    return f"{content.label(side.name)}: {side.requests:,} requests{alone}"
+    return f"{content.shown_name(side.name)}: {side.requests:,} requests{alone}"
 
 
 def _questions(diff: ReplayDiff) -> list[StageQuestion]:

@@ -33,7 +33,6 @@ __all__ = [
     "hidden",
     "interval",
     "is_missing",
-    "label",
     "level",
     "metric_name",
     "minimum",
@@ -45,6 +44,7 @@ __all__ = [
     "sections",
     "share_left_out",
     "short_name",
+    "shown_name",
     "signed",
     "stays_open",
     "verb",
@@ -234,7 +234,7 @@ def may_be_within(cell: Cell, alpha: float) -> bool:
 
 def place(cell: Cell) -> str:
     """Where a cell was judged."""
-    return "all requests" if cell.segment is None else label(cell.segment)
+    return "all requests" if cell.segment is None else shown_name(cell.segment)
 
 
 def _rank(cell: Cell) -> tuple[bool, int, float]:
@@ -262,7 +262,7 @@ def short_name(metric: str) -> str:
     return (metric if known is None or known.state is None else known.state).replace("_", " ")
 
 
-def label(text: str) -> str:
+def shown_name(text: str) -> str:
     """A name of the host (segment, version, selection) on one line, cut where it is very long."""
     line = plain(text) or "(empty)"
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
@@ -277,15 +277,15 @@ def segment_names(names: Sequence[str]) -> str:
     """The segments of a line of a stage: up to six, else the first five and how many more there are."""
     more = len(names) - _SEGMENTS
     if more <= 1:
-        return ", ".join(map(label, names))
-    return ", ".join(map(label, names[:_SEGMENTS])) + f" and {more} more"
+        return ", ".join(map(shown_name, names))
+    return ", ".join(map(shown_name, names[:_SEGMENTS])) + f" and {more} more"
 
 
 def change(component: VersionChange) -> str:
     """`model m-7 → m-8`; what a side does not name is "none". What is the commonest of both sides stands once."""
     versions = dict.fromkeys((component.baseline, component.candidate))
-    sides = " → ".join(label(version) if version is not None else "none" for version in versions)
-    return f"{label(component.component)} {sides}{' (several versions at once)' if component.mixed else ''}"
+    sides = " → ".join(shown_name(version) if version is not None else "none" for version in versions)
+    return f"{shown_name(component.component)} {sides}{' (several versions at once)' if component.mixed else ''}"
 
 
 def harm(cell: Cell) -> float:
@@ -364,7 +364,7 @@ def provider_rows(report: GateReport) -> list[tuple[str, ...]]:
 def _provider_row(shift: ProviderShift) -> tuple[str, ...]:
     parts = (shift.exposed, shift.deserved, shift.attributed)
     sides = (" → ".join("-" if each is None else f"{each * 100:.1f} %" for each in part) for part in parts)
-    return label(shift.provider), *sides, "starved" if shift.starved else ""
+    return shown_name(shift.provider), *sides, "starved" if shift.starved else ""
 
 
 def verb(difference: float) -> str:

@@ -124,7 +124,7 @@ def _mix(report: GateReport) -> Html:
     rows = [
         tag(
             "tr",
-            tag("th", content.label(each.segment), scope="row", dir="auto"),
+            tag("th", content.shown_name(each.segment), scope="row", dir="auto"),
             tag("td", percent(each.baseline), class_="num"),
             tag("td", percent(each.candidate), class_="num"),
             tag("td", "left out" if each.factor is None else f"× {each.factor:.3g}", class_="num"),
@@ -203,7 +203,7 @@ def _questions(questions: Sequence[StageQuestion]) -> Html:
 
 
 def _break(break_: Break, first: bool) -> Html:
-    where = "all requests" if break_.segment is None else content.label(break_.segment)
+    where = "all requests" if break_.segment is None else content.shown_name(break_.segment)
     lines: list[tuple[str, str]] = []
     if break_.causes:
         lines.append(("causes", cause(break_)))

@@ -74,7 +74,7 @@ def _stage(section: Section) -> tuple[str, str, str]:
 
 
 def _break(break_: Break) -> Iterator[str]:
-    where = "all requests" if break_.segment is None else content.label(break_.segment)
+    where = "all requests" if break_.segment is None else content.shown_name(break_.segment)
     yield from ("", f"## {break_.failure.replace('_', ' ').capitalize()} in {escaped(where)}", "")
     yield f"- {escaped(flips(break_))}"
     if break_.causes:

@@ -77,7 +77,7 @@ def anchor_sentence(report: GateReport) -> str:
     worse = [cell for cell in report.anchor.worse if cell.blocks] or list(report.anchor.worse)
     lead = max(worse, key=lambda cell: (cell.segment is None, _telling(cell)))
     more = f"; {len(report.anchor.worse) - 1} more failed" if len(report.anchor.worse) > 1 else ""
-    name = content.label(report.anchor.anchor.name)
+    name = content.shown_name(report.anchor.anchor.name)
     where = "over all requests" if lead.segment is None else f"in segment {place(lead)}"
     return f"since the anchor {name}, {where}, {cell_sentence(lead, report)}{more}"
 
@@ -186,7 +186,7 @@ def _left_out(report: GateReport) -> str:
 def _names_left_out(report: GateReport) -> str:
     """The segments that were left out, those with the most traffic first."""
     found = sorted((each for each in report.mix if each.factor is None), key=lambda each: -each.baseline)
-    names = [content.label(each.segment) for each in found[:_NAMED] if each.baseline]
+    names = [content.shown_name(each.segment) for each in found[:_NAMED] if each.baseline]
     return ", ".join(names) + (" ..." if len(found) > _NAMED else "")
 
 
@@ -327,8 +327,8 @@ def _prove_within(report: GateReport) -> Iterator[str]:
 
 
 def _back(suspect: VersionChange) -> str:
-    to = f" to {content.label(suspect.baseline)}" if suspect.baseline is not None else ""
-    return f"{content.label(suspect.component)} back{to}"
+    to = f" to {content.shown_name(suspect.baseline)}" if suspect.baseline is not None else ""
+    return f"{content.shown_name(suspect.component)} back{to}"
 
 
 def _ask_more(few: Sequence[Cell], report: GateReport) -> Iterator[str]:
@@ -429,7 +429,7 @@ def consequences(breaks: Sequence[Break]) -> Iterator[str]:
         (break_.stage, break_.follows) for break_ in breaks if break_.follows is not None
     ):
         failed = [break_ for break_ in breaks if (break_.stage, break_.follows) == (stage, earlier)]
-        names = ["all requests" if break_.segment is None else content.label(break_.segment) for break_ in failed]
+        names = ["all requests" if break_.segment is None else content.shown_name(break_.segment) for break_ in failed]
         metrics = dict.fromkeys(content.metric_name(metric) for break_ in failed for metric in break_.metrics)
         yield (
             f"{stage} follows from {earlier} in {content.enumerated(names)}: {content.enumerated(list(metrics))} got "
@@ -459,7 +459,7 @@ def facts(report: GateReport) -> Iterator[tuple[str, str]]:
 
 
 def _side_line(side: SideSummary) -> str:
-    text = f"{content.label(side.name)}: {side.requests:,} requests"
+    text = f"{content.shown_name(side.name)}: {side.requests:,} requests"
     if side.since is not None and side.until is not None:
         text += f", {clock(written(side.since))} to {clock(written(side.until))}"
     return text
@@ -484,7 +484,7 @@ def _compared(report: GateReport) -> str:
         return (
             "as independent samples; segments in the baseline's proportions: "
             + ", ".join(
-                f"{content.label(each.segment)} {percent(each.baseline)} (candidate {percent(each.candidate)})"
+                f"{content.shown_name(each.segment)} {percent(each.baseline)} (candidate {percent(each.candidate)})"
                 for each in sorted(report.mix, key=lambda each: -each.baseline)[:_NAMED]
             )
             + (" ..." if len(report.mix) > _NAMED else "")

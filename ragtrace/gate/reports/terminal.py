@@ -99,7 +99,7 @@ def _breaks(failed: Sequence[Break], *, every: bool, store: str | None) -> Itera
     shown = own if every else own[:_BREAKS]
     for number, break_ in enumerate(shown):
         before = next((one for one in shown[:number] if one.stage == break_.stage), None)
-        where = "all requests" if break_.segment is None else content.label(break_.segment)
+        where = "all requests" if break_.segment is None else content.shown_name(break_.segment)
         yield Text()
         yield Text(f"{break_.failure.replace('_', ' ')} in {where}", style="bold")
         yield Padding(labeled(*_signature(break_, before, store)), (0, 0, 0, 2))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ragtrace.attribution import Curves, aipc, aipc_difference, perturbation_curves
-from ragtrace.attribution._faithfulness import area_between
+from ragtrace.attribution._perturbation_curves import area_between
 from ragtrace.attribution.game import Coalitions, Values
 from ragtrace.errors import AttributionError, ConfigurationError
 
