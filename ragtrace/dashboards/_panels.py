@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -43,8 +43,10 @@ __all__ = [
     "distribution",
     "durations",
     "means",
+    "over_time",
     "quantiles",
     "requests",
+    "shares_over_time",
     "sound_by_segment",
     "sound_now",
     "sound_share",
@@ -157,6 +159,36 @@ class Dashboard(msgspec.Struct, frozen=True, kw_only=True):
         return (panel for section in self.sections for panel in section.panels)
 
 
+def over_time(
+    title: str,
+    description: str,
+    *targets: Target,
+    width: int = 12,
+    minimum: float | None = 0,
+    least_step: str | None = FEW_SAMPLES,
+    empty: str = ANALYZE,
+    kind: _Kind = "timeseries",
+    **others: Any,
+) -> Panel:
+    """Lines over time, or what is `stacked`; others: as `Panel` has them."""
+    return Panel(
+        title=title,
+        kind=kind,
+        description=description,
+        targets=targets,
+        width=width,
+        minimum=minimum,
+        least_step=least_step,
+        empty=empty,
+        **others,
+    )
+
+
+def shares_over_time(title: str, description: str, *targets: Target, **others: Any) -> Panel:
+    """Lines of shares from 0 to 1; others: as `over_time` has them."""
+    return over_time(title, description, *targets, unit="percentunit", maximum=1, **others)
+
+
 def steps_of(target: float) -> tuple[Threshold, ...]:
     """Colors of a share of good requests: green at the target, orange until its budget is used twice, red below."""
     return (
@@ -235,22 +267,12 @@ def sound_now(stage: StageInfo, *, empty: str = ANALYZE) -> Panel:
 
 def sound_by_segment(stage: StageInfo, *, empty: str = ANALYZE) -> Panel:
     """The share of requests in which a stage is sound, of each segment over time."""
-    return Panel(
-        title=f"{stage.name.capitalize()}: sound, of what is sound or broken, by segment",
-        kind="timeseries",
-        description=f"{_target(stage)} {_JUDGED} All lines down: a release. One line down: its documents or its "
-        "questions.",
-        unit="percentunit",
-        targets=(
-            Target(
-                sound_share(stage, "segment", window=WINDOW), "{{segment}} ({{reference}}, {{judge}})", exemplar=True
-            ),
-        ),
+    return shares_over_time(
+        f"{stage.name.capitalize()}: sound, of what is sound or broken, by segment",
+        f"{_target(stage)} {_JUDGED} All lines down: a release. One line down: its documents or its questions.",
+        Target(sound_share(stage, "segment", window=WINDOW), "{{segment}} ({{reference}}, {{judge}})", exemplar=True),
         width=18,
-        minimum=0,
-        maximum=1,
         line=stage.target,
-        least_step=FEW_SAMPLES,
         links=(_only_this_segment("ragtrace-overview"),),
         empty=empty,
     )
@@ -277,43 +299,32 @@ def states(stage: StageInfo, *, empty: str = ANALYZE) -> tuple[Panel, Panel, Pan
             key=("segment", *APART),
             empty=empty,
         ),
-        Panel(
-            title=f"{stage.name.capitalize()}: requests by state, and why it is not judged",
-            kind="stacked",
-            description=f"{SLI_UNJUDGED_REQUESTS.brief} `ragtrace doctor` says what would tell more. All judges and "
+        over_time(
+            f"{stage.name.capitalize()}: requests by state, and why it is not judged",
+            f"{SLI_UNJUDGED_REQUESTS.brief} `ragtrace doctor` says what would tell more. All judges and "
             "references together.",
+            Target(f"60 * {sound}", "sound"),
+            Target(f"60 * ({judged} - {sound})", "broken", exemplar=True),
+            Target(unjudged, "{{state}}: {{reason}}", exemplar=True),
+            kind="stacked",
             unit="cpm",
-            targets=(
-                Target(f"60 * {sound}", "sound"),
-                Target(f"60 * ({judged} - {sound})", "broken", exemplar=True),
-                Target(unjudged, "{{state}}: {{reason}}", exemplar=True),
-            ),
             width=10,
-            minimum=0,
-            least_step=FEW_SAMPLES,
             named="states",
             empty=empty,
         ),
-        Panel(
-            title=f"{stage.name.capitalize()}: share of requests in which it is in doubt, by segment",
-            kind="timeseries",
-            description=f"{SLI_DOUBTED_REQUESTS.brief} It proves nothing of one request; a share that has clearly "
+        shares_over_time(
+            f"{stage.name.capitalize()}: share of requests in which it is in doubt, by segment",
+            f"{SLI_DOUBTED_REQUESTS.brief} It proves nothing of one request; a share that has clearly "
             "risen is a ticket to the owner of the first stage that rose.",
-            unit="percentunit",
-            targets=(
-                Target(
-                    share(
-                        increase(SLI_DOUBTED_REQUESTS, "segment", *APART, window=WINDOW, stage=stage.name),
-                        increase(APPLIES, "segment", *APART, window=WINDOW, **labels),
-                    ),
-                    "{{segment}} ({{reference}}, {{judge}})",
-                    exemplar=True,
+            Target(
+                share(
+                    increase(SLI_DOUBTED_REQUESTS, "segment", *APART, window=WINDOW, stage=stage.name),
+                    increase(APPLIES, "segment", *APART, window=WINDOW, **labels),
                 ),
+                "{{segment}} ({{reference}}, {{judge}})",
+                exemplar=True,
             ),
             width=24,
-            minimum=0,
-            maximum=1,
-            least_step=FEW_SAMPLES,
             links=(_only_this_segment("ragtrace-overview"),),
             empty=empty,
         ),
@@ -345,19 +356,16 @@ def means(
         )
         for one in chosen
     ]
-    return Panel(
-        title=title,
-        kind="timeseries",
-        description=" ".join(f"{_named(one)}: {_in_sentence(one.brief)}" for one in chosen)
+    return over_time(
+        title,
+        " ".join(f"{_named(one)}: {_in_sentence(one.brief)}" for one in chosen)
         + (f" One request should reach {alone.direction} {alone.threshold:g}." if alone else ""),
+        *targets,
         unit="percentunit" if all(one.unit == "1" for one in chosen) else "short",
-        targets=tuple(targets),
         width=width,
-        minimum=0,
         maximum=1 if all(one.unit == "1" and one.buckets[-1] <= 1 for one in chosen) else None,
         line=alone.threshold if alone else None,
         thresholds=_sides_of(alone) if alone else (),
-        least_step=FEW_SAMPLES,
         empty=empty,
     )
 
@@ -395,33 +403,25 @@ def durations(*stages: str, width: int = 12) -> Panel:
     """Quantiles of the wall time of runs of stages."""
     pattern = "~" + "|".join(stages)
     counted = rate(STAGE_DURATION, "le", "stage", part="_bucket", stage=pattern)
-    return Panel(
-        title=f"Duration of {' and '.join(stages)}",
-        kind="timeseries",
-        description=f"{STAGE_DURATION.brief} Median and 95th percentile, estimated from buckets.",
+    return over_time(
+        f"Duration of {' and '.join(stages)}",
+        f"{STAGE_DURATION.brief} Median and 95th percentile, estimated from buckets.",
+        *(Target(f"histogram_quantile({q:g}, {counted})", f"{{{{stage}}}} p{q * 100:g}") for q in (0.5, 0.95)),
         unit="s",
-        targets=tuple(
-            Target(f"histogram_quantile({q:g}, {counted})", f"{{{{stage}}}} p{q * 100:g}") for q in (0.5, 0.95)
-        ),
         width=width,
-        minimum=0,
-        least_step=FEW_SAMPLES,
-        empty=ANALYZE,
     )
 
 
 def undefined(*instruments: Instrument, width: int = 12) -> Panel:
     """Why scores are undefined."""
     pattern = "~" + "|".join(one.id for one in instruments)
-    return Panel(
-        title="Undefined scores, by reason",
+    return over_time(
+        "Undefined scores, by reason",
+        f"{UNDEFINED.brief} A share that grows means that the other panels speak for fewer requests.",
+        Target(f"60 * {rate(UNDEFINED, 'metric', 'reason', metric=pattern)} > 0", "{{metric}}: {{reason}}"),
         kind="stacked",
-        description=f"{UNDEFINED.brief} A share that grows means that the other panels speak for fewer requests.",
         unit="cpm",
-        targets=(Target(f"60 * {rate(UNDEFINED, 'metric', 'reason', metric=pattern)} > 0", "{{metric}}: {{reason}}"),),
         width=width,
-        minimum=0,
-        least_step=FEW_SAMPLES,
         empty="It stays empty as long as every score is defined.",
     )
 
@@ -463,15 +463,12 @@ def versions_in_use(stage: str, width: int = 12) -> Panel:
 
 def quantiles(instrument: Instrument, *, title: str, width: int = 12, empty: str = ANALYZE) -> Panel:
     """Median and 95th percentile of what a histogram observed."""
-    return Panel(
-        title=title,
-        kind="timeseries",
-        description=f"{instrument.brief} Median and 95th percentile, estimated from buckets.",
+    return over_time(
+        title,
+        f"{instrument.brief} Median and 95th percentile, estimated from buckets.",
+        *(Target(quantile(q, instrument), f"p{q * 100:g}", exemplar=q > 0.5) for q in (0.5, 0.95)),
         unit=_UNITS.get(instrument.unit, "short"),
-        targets=tuple(Target(quantile(q, instrument), f"p{q * 100:g}", exemplar=q > 0.5) for q in (0.5, 0.95)),
         width=width,
-        minimum=0,
-        least_step=FEW_SAMPLES,
         empty=empty,
     )
 

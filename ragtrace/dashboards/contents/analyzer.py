@@ -6,13 +6,13 @@ from typing import Final
 
 from ragtrace.dashboards._panels import (
     ANALYZE,
-    FEW_SAMPLES,
     Dashboard,
     Panel,
     PanelSection,
     Target,
     Threshold,
     Unit,
+    over_time,
     quantiles,
 )
 from ragtrace.dashboards._promql import WINDOW, gained, increase, rate, selector, share
@@ -78,17 +78,7 @@ def _over_time(
     width: int = 12,
     empty: str = _EXPORTER,
 ) -> Panel:
-    return Panel(
-        title=title,
-        kind="timeseries",
-        description=description,
-        unit=unit,
-        targets=(Target(expr, legend),),
-        width=width,
-        minimum=0,
-        least_step=FEW_SAMPLES,
-        empty=empty,
-    )
+    return over_time(title, description, Target(expr, legend), unit=unit, width=width, empty=empty)
 
 
 ANALYZER: Final = Dashboard(

@@ -6,7 +6,6 @@ from typing import Final
 
 from ragtrace.dashboards._panels import (
     EXPLAIN,
-    FEW_SAMPLES,
     Dashboard,
     Panel,
     PanelSection,
@@ -14,6 +13,7 @@ from ragtrace.dashboards._panels import (
     commands,
     distribution,
     means,
+    over_time,
     quantiles,
     with_others,
 )
@@ -50,15 +50,11 @@ def _now(title: str, description: str, expr: str, **given: object) -> Panel:
     )
 
 
-_COST: Final = Panel(
-    title="What explanations take",
-    kind="timeseries",
-    description=f"{ANALYSIS_COST.brief} Seconds of CPU and GPU time in each second: 1 is one device that never rests.",
-    unit="short",
-    targets=(Target(rate(ANALYSIS_COST, "resource", job_kind="attribution"), "{{resource}}"),),
+_COST: Final = over_time(
+    "What explanations take",
+    f"{ANALYSIS_COST.brief} Seconds of CPU and GPU time in each second: 1 is one device that never rests.",
+    Target(rate(ANALYSIS_COST, "resource", job_kind="attribution"), "{{resource}}"),
     width=8,
-    minimum=0,
-    least_step=FEW_SAMPLES,
     empty=EXPLAIN,
 )
 
@@ -73,15 +69,13 @@ _EXHAUSTED: Final = Panel(
     empty="It stays empty as long as no budget was used up.",
 )
 
-_JOBS: Final = Panel(
-    title="Explanations that wait",
-    kind="timeseries",
-    description=ATTRIBUTION_JOBS.brief,
-    unit="short",
-    targets=(Target(f"sum by (state) ({selector(ATTRIBUTION_JOBS)})", "{{state}}"),),
+_JOBS: Final = over_time(
+    "Explanations that wait",
+    ATTRIBUTION_JOBS.brief,
+    Target(f"sum by (state) ({selector(ATTRIBUTION_JOBS)})", "{{state}}"),
     width=8,
-    minimum=0,
     empty="It fills when the exporter runs.",
+    least_step=None,
 )
 
 _SECTIONS: Final = (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
-from ragtrace.dashboards._panels import FEW_SAMPLES, Dashboard, Panel, PanelSection, Target, commands
+from ragtrace.dashboards._panels import Dashboard, Panel, PanelSection, Target, commands, over_time
 from ragtrace.dashboards._promql import gained, rate, share
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import (
@@ -21,6 +22,7 @@ __all__ = ["EXPOSURE"]
 
 _FILLS: Final = "It fills when `ragtrace analyze --follow` scores requests whose prompt is recorded."
 _KNOWN: Final = "~oracle|proxy"
+_over_time: Final = partial(over_time, unit="percentunit", empty=_FILLS)
 _OWNERS: Final = "by each value of the key that `ragtrace analyze --provider` names (by default the source)"
 
 
@@ -33,22 +35,6 @@ def _part(instrument: Instrument, *by: str, **labels: str) -> str:
 def _over_range(instrument: Instrument, **labels: str) -> str:
     own = gained(instrument, "service", "provider", **labels)
     return share(own, gained(instrument, "service", **labels), "service")
-
-
-def _over_time(
-    title: str, description: str, target: Target, minimum: float | None = 0, width: int = 12, empty: str = _FILLS
-) -> Panel:
-    return Panel(
-        title=title,
-        kind="timeseries",
-        description=description,
-        unit="percentunit",
-        targets=(target,),
-        width=width,
-        minimum=minimum,
-        least_step=FEW_SAMPLES,
-        empty=empty,
-    )
 
 
 _TABLE: Final = Panel(

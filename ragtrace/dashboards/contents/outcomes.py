@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.dashboards._panels import ANALYZE, FEW_SAMPLES, Dashboard, Panel, PanelSection, Target, commands
+from ragtrace.dashboards._panels import (
+    Dashboard,
+    Panel,
+    PanelSection,
+    Target,
+    commands,
+    over_time,
+    shares_over_time,
+)
 from ragtrace.dashboards._promql import RANGE, WINDOW, increase, rate, selector, share
 from ragtrace.registry.instruments import (
     CORRECTED_RATE,
@@ -48,53 +56,38 @@ def _now(outcome: str, title: str) -> Panel:
 
 
 def _by_segment(outcome: str, title: str) -> Panel:
-    return Panel(
-        title=f"{title}, by segment",
-        kind="timeseries",
-        description=f"{JUDGMENTS.brief} Share of `{outcome}` judgments that are good.",
-        unit="percentunit",
-        targets=(Target(_good(outcome, "segment", window=WINDOW), "{{segment}}", exemplar=True),),
+    return shares_over_time(
+        f"{title}, by segment",
+        f"{JUDGMENTS.brief} Share of `{outcome}` judgments that are good.",
+        Target(_good(outcome, "segment", window=WINDOW), "{{segment}}", exemplar=True),
         width=8,
-        minimum=0,
-        maximum=1,
-        least_step=FEW_SAMPLES,
         empty=_FEEDBACK,
     )
 
 
-_BESIDE: Final = Panel(
-    title="Outcomes beside the diagnosis",
-    kind="timeseries",
-    description="Share of good judgments, and shares of diagnosed requests in which no stage is broken, and in which "
+_BESIDE: Final = shares_over_time(
+    "Outcomes beside the diagnosis",
+    "Share of good judgments, and shares of diagnosed requests in which no stage is broken, and in which "
     "all are sound. Where outcomes fall and the diagnosis does not, something breaks that no stage measures.",
-    unit="percentunit",
-    targets=(
-        *(Target(_good(outcome, window=WINDOW), title.lower()) for outcome, title in _WORDS.items()),
-        Target(
-            share(increase(DIAGNOSES, window=WINDOW, stage="none"), increase(DIAGNOSES, window=WINDOW)),
-            "no stage is broken",
-        ),
-        Target(
-            share(increase(DIAGNOSES, window=WINDOW, verdict="healthy"), increase(DIAGNOSES, window=WINDOW)),
-            "every stage is sound",
-        ),
+    *(Target(_good(outcome, window=WINDOW), title.lower()) for outcome, title in _WORDS.items()),
+    Target(
+        share(increase(DIAGNOSES, window=WINDOW, stage="none"), increase(DIAGNOSES, window=WINDOW)),
+        "no stage is broken",
+    ),
+    Target(
+        share(increase(DIAGNOSES, window=WINDOW, verdict="healthy"), increase(DIAGNOSES, window=WINDOW)),
+        "every stage is sound",
     ),
     width=16,
-    minimum=0,
-    maximum=1,
-    least_step=FEW_SAMPLES,
-    empty=ANALYZE,
 )
 
-_JUDGED: Final = Panel(
-    title="Judgments",
+_JUDGED: Final = over_time(
+    "Judgments",
+    f"{JUDGMENTS.brief} Few judgments make shares that jump.",
+    Target(f"60 * {rate(JUDGMENTS, 'outcome', 'result')}", "{{outcome}}: {{result}}"),
     kind="stacked",
-    description=f"{JUDGMENTS.brief} Few judgments make shares that jump.",
     unit="cpm",
-    targets=(Target(f"60 * {rate(JUDGMENTS, 'outcome', 'result')}", "{{outcome}}: {{result}}"),),
     width=8,
-    minimum=0,
-    least_step=FEW_SAMPLES,
     empty=_FEEDBACK,
 )
 
@@ -126,31 +119,20 @@ _LABELED: Final = Panel(
     empty=_LABELS,
 )
 
-_RECORDED: Final = Panel(
-    title="Recorded requests, by segment",
+_RECORDED: Final = over_time(
+    "Recorded requests, by segment",
+    f"{REQUESTS.brief} All that follows speaks for these.",
+    Target(f"60 * {rate(REQUESTS, 'segment')}", "{{segment}}", exemplar=True),
     kind="stacked",
-    description=f"{REQUESTS.brief} All that follows speaks for these.",
     unit="cpm",
-    targets=(Target(f"60 * {rate(REQUESTS, 'segment')}", "{{segment}}", exemplar=True),),
-    width=12,
-    minimum=0,
-    least_step=FEW_SAMPLES,
     empty="It fills when the application records requests.",
 )
 
-_ERRORS: Final = Panel(
-    title="Requests that ended with an exception",
-    kind="timeseries",
-    description=f"{REQUESTS.brief} Share of those whose status is `error`, by segment.",
+_ERRORS: Final = over_time(
+    "Requests that ended with an exception",
+    f"{REQUESTS.brief} Share of those whose status is `error`, by segment.",
+    Target(share(rate(REQUESTS, "segment", status="error"), rate(REQUESTS, "segment")), "{{segment}}", exemplar=True),
     unit="percentunit",
-    targets=(
-        Target(
-            share(rate(REQUESTS, "segment", status="error"), rate(REQUESTS, "segment")), "{{segment}}", exemplar=True
-        ),
-    ),
-    width=12,
-    minimum=0,
-    least_step=FEW_SAMPLES,
     empty="It stays empty as long as no request ended with an exception.",
 )
 

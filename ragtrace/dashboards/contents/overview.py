@@ -8,7 +8,6 @@ from ragtrace.dashboards._panels import (
     ANALYZE,
     APART,
     APPLIES,
-    FEW_SAMPLES,
     HARDLY_JUDGED,
     Dashboard,
     Link,
@@ -18,7 +17,9 @@ from ragtrace.dashboards._panels import (
     Threshold,
     commands,
     durations,
+    over_time,
     requests,
+    shares_over_time,
     sound_share,
     state_shares,
     steps_of,
@@ -243,24 +244,18 @@ _PROMISED: Final = Panel(
     empty="It fills once a calibration is accepted: `ragtrace calibrate --service S` (docs/how-to/calibrate.md).",
 )
 
-_SINCE: Final = Panel(
-    title="Requests in which each stage is sound, over time",
-    kind="timeseries",
-    description="Vertical lines are releases. A line that falls behind one names the suspect. Of requests in which the "
+_SINCE: Final = shares_over_time(
+    "Requests in which each stage is sound, over time",
+    "Vertical lines are releases. A line that falls behind one names the suspect. Of requests in which the "
     "stage is sound or broken, and no earlier one broken or suspected.",
-    unit="percentunit",
-    targets=tuple(
+    *(
         Target(sound_share(stage, window=WINDOW), f"{stage.name} ({{{{reference}}}}, {{{{judge}}}})", exemplar=True)
         for stage in STAGES
     ),
     width=14,
     height=10,
-    minimum=0,
-    maximum=1,
     line=_LEAST_TARGET,
-    least_step=FEW_SAMPLES,
     named="stages",
-    empty=ANALYZE,
 )
 
 _RELEASES: Final = Panel(
@@ -276,53 +271,37 @@ _RELEASES: Final = Panel(
     empty="It fills when records carry versions: `ragtrace.configure(versions={...})` or `ragtrace release record`.",
 )
 
-_TOKENS: Final = Panel(
-    title="Tokens in a minute, by stage",
-    kind="timeseries",
-    description=f"{STAGE_TOKENS.brief} Counts that providers report, of a model's tokenizer, and estimates by the "
+_TOKENS: Final = over_time(
+    "Tokens in a minute, by stage",
+    f"{STAGE_TOKENS.brief} Counts that providers report, of a model's tokenizer, and estimates by the "
     "length of texts stand apart.",
+    Target(f"60 * {rate(STAGE_TOKENS, 'stage', 'direction', 'counted')}", "{{stage}} {{direction}} ({{counted}})"),
     unit="cpm",
-    targets=(
-        Target(f"60 * {rate(STAGE_TOKENS, 'stage', 'direction', 'counted')}", "{{stage}} {{direction}} ({{counted}})"),
-    ),
-    width=12,
-    minimum=0,
-    least_step=FEW_SAMPLES,
-    empty=ANALYZE,
 )
 
-_COST: Final = Panel(
-    title="Cost in an hour, by stage and model",
-    kind="timeseries",
-    description=f"{STAGE_COST.brief}",
-    unit="short",
-    targets=(Target(f"3600 * {rate(STAGE_COST, 'stage', 'model')}", "{{stage}}, {{model}}"),),
-    width=12,
-    minimum=0,
-    least_step=FEW_SAMPLES,
+_COST: Final = over_time(
+    "Cost in an hour, by stage and model",
+    f"{STAGE_COST.brief}",
+    Target(f"3600 * {rate(STAGE_COST, 'stage', 'model')}", "{{stage}}, {{model}}"),
     empty="It fills when the worker knows prices: `ragtrace analyze --prices` or `configure(prices=)`.",
 )
 
-_FIRST_BREAKS: Final = Panel(
-    title="Share of requests by the stage that broke first, over time",
-    kind="stacked",
-    description=f"{DIAGNOSES.brief} The whole height is the share of requests that broke anywhere.",
-    unit="percentunit",
-    targets=(
-        Target(
-            share(
-                increase(DIAGNOSES, "stage", window=WINDOW, stage=_STAGES),
-                increase(DIAGNOSES, window=WINDOW),
-                on="",
-            ),
-            "{{stage}}",
-            exemplar=True,
+_FIRST_BREAKS: Final = over_time(
+    "Share of requests by the stage that broke first, over time",
+    f"{DIAGNOSES.brief} The whole height is the share of requests that broke anywhere.",
+    Target(
+        share(
+            increase(DIAGNOSES, "stage", window=WINDOW, stage=_STAGES),
+            increase(DIAGNOSES, window=WINDOW),
+            on="",
         ),
+        "{{stage}}",
+        exemplar=True,
     ),
+    kind="stacked",
+    unit="percentunit",
     width=24,
     height=8,
-    minimum=0,
-    least_step=FEW_SAMPLES,
     links=(
         Link(
             "The dashboard of this stage",
@@ -331,7 +310,6 @@ _FIRST_BREAKS: Final = Panel(
         ),
     ),
     named="stages",
-    empty=ANALYZE,
 )
 
 OVERVIEW: Final = Dashboard(

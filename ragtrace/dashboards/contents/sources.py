@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
-from ragtrace.dashboards._panels import FEW_SAMPLES, Dashboard, Panel, PanelSection, Target, commands
+from ragtrace.dashboards._panels import Dashboard, Panel, PanelSection, Target, commands, over_time
 from ragtrace.dashboards._promql import quantile, selector, share
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import (
@@ -18,6 +19,7 @@ from ragtrace.registry.instruments import (
 __all__ = ["SOURCES"]
 
 _REPORTS: Final = "It fills when ingestion jobs run `ragtrace source report` or call `ragtrace.source_report`."
+_over_time: Final = partial(over_time, empty=_REPORTS, least_step=None)
 _DATES: Final = "It fills when candidates carry a date in their metadata."
 
 
@@ -27,19 +29,6 @@ def _latest(instrument: Instrument, ago: str = "") -> str:
 
 def _age(instrument: Instrument) -> str:
     return f"time() - {_latest(instrument)}"
-
-
-def _over_time(title: str, instrument: Instrument, expr: str, note: str, unit: str) -> Panel:
-    return Panel(
-        title=title,
-        kind="timeseries",
-        description=f"{instrument.brief} {note}".strip(),
-        unit="s" if unit == "s" else "short",
-        targets=(Target(expr, "{{source}}"),),
-        width=12,
-        minimum=0,
-        empty=_REPORTS,
-    )
 
 
 _TABLE: Final = Panel(
@@ -65,29 +54,24 @@ _TABLE: Final = Panel(
     empty=_REPORTS,
 )
 
-_CHANGE: Final = Panel(
-    title="Change of documents over the range",
-    kind="timeseries",
-    description=f"{SOURCE_DOCUMENTS.brief} Beside the number one range earlier: −100 % is a source that came empty.",
+_CHANGE: Final = over_time(
+    "Change of documents over the range",
+    f"{SOURCE_DOCUMENTS.brief} Beside the number one range earlier: −100 % is a source that came empty.",
+    Target(f"{share(_latest(SOURCE_DOCUMENTS), _latest(SOURCE_DOCUMENTS, ' offset $__range'))} - 1", "{{source}}"),
     unit="percentunit",
-    targets=(
-        Target(f"{share(_latest(SOURCE_DOCUMENTS), _latest(SOURCE_DOCUMENTS, ' offset $__range'))} - 1", "{{source}}"),
-    ),
-    width=12,
     empty=_REPORTS,
+    minimum=None,
+    least_step=None,
 )
 
-_CANDIDATES: Final = Panel(
-    title="Age of the documents that requests find",
-    kind="timeseries",
-    description=f"{CANDIDATE_AGE.brief} Median, estimated from buckets: it rises where an index no longer takes "
+_CANDIDATES: Final = over_time(
+    "Age of the documents that requests find",
+    f"{CANDIDATE_AGE.brief} Median, estimated from buckets: it rises where an index no longer takes "
     "news, even if "
     "ingestion reports that all is well.",
+    Target(quantile(0.5, CANDIDATE_AGE, "source"), "{{source}}"),
     unit="s",
-    targets=(Target(quantile(0.5, CANDIDATE_AGE, "source"), "{{source}}"),),
     width=24,
-    minimum=0,
-    least_step=FEW_SAMPLES,
     empty=_DATES,
 )
 
@@ -100,13 +84,14 @@ SOURCES: Final = Dashboard(
         PanelSection(
             "Late or stale?",
             (
-                _over_time("Ingestion delay", SOURCE_DELAY, _latest(SOURCE_DELAY), "", "s"),
+                _over_time(
+                    "Ingestion delay", SOURCE_DELAY.brief, Target(_latest(SOURCE_DELAY), "{{source}}"), unit="s"
+                ),
                 _over_time(
                     "Age of the newest document",
-                    SOURCE_NEWEST_TIMESTAMP,
-                    _age(SOURCE_NEWEST_TIMESTAMP),
-                    "It rises by itself until something new arrives.",
-                    "s",
+                    f"{SOURCE_NEWEST_TIMESTAMP.brief} It rises by itself until something new arrives.",
+                    Target(_age(SOURCE_NEWEST_TIMESTAMP), "{{source}}"),
+                    unit="s",
                 ),
                 _CANDIDATES,
             ),
@@ -114,7 +99,7 @@ SOURCES: Final = Dashboard(
         PanelSection(
             "Complete?",
             (
-                _over_time("Documents", SOURCE_DOCUMENTS, _latest(SOURCE_DOCUMENTS), "", "short"),
+                _over_time("Documents", SOURCE_DOCUMENTS.brief, Target(_latest(SOURCE_DOCUMENTS), "{{source}}")),
                 _CHANGE,
             ),
         ),

@@ -10,8 +10,6 @@ from __future__ import annotations
 from typing import Final
 
 from ragtrace.dashboards._panels import (
-    ANALYZE,
-    FEW_SAMPLES,
     Dashboard,
     Panel,
     PanelSection,
@@ -20,7 +18,9 @@ from ragtrace.dashboards._panels import (
     distribution,
     durations,
     means,
+    over_time,
     quantiles,
+    shares_over_time,
     sound_by_segment,
     sound_now,
     stage_of,
@@ -76,35 +76,24 @@ def _dashboard(stage: StageInfo, title: str, question: str, *sections: PanelSect
 
 _RETRIEVAL_STAGE: Final = stage_of("retrieval")
 
-_DEPTH: Final = Panel(
-    title="Recall by candidate depth",
-    kind="timeseries",
-    description="Share of the requests whose whole reference evidence stands among the first candidates, best first. "
+_DEPTH: Final = shares_over_time(
+    "Recall by candidate depth",
+    "Share of the requests whose whole reference evidence stands among the first candidates, best first. "
     "Depths far apart: the evidence is found but ranked low. All depths low: it is not found at all.",
-    unit="percentunit",
-    targets=tuple(
+    *(
         Target(
             share_upto(EVIDENCE_DEPTH, depth, "reference", of=CANDIDATE_RECALL), f"first {depth:g} ({{{{reference}}}})"
         )
         for depth in EVIDENCE_DEPTH.buckets
     ),
-    width=12,
-    minimum=0,
-    maximum=1,
-    least_step=FEW_SAMPLES,
-    empty=ANALYZE,
 )
 
-_DRIFT: Final = Panel(
-    title="Chunks that the newest index holds differently",
-    kind="stacked",
-    description=f"{CHUNK_DRIFT.brief} Rewritten: gold sets name evidence that has changed. Renumbered: gold sets and "
+_DRIFT: Final = over_time(
+    "Chunks that the newest index holds differently",
+    f"{CHUNK_DRIFT.brief} Rewritten: gold sets name evidence that has changed. Renumbered: gold sets and "
     "stored citations name ids that are gone. `ragtrace drift` lists them.",
-    unit="short",
-    targets=(Target(increase(CHUNK_DRIFT, "kind", window="$__rate_interval"), "{{kind}}"),),
-    width=12,
-    minimum=0,
-    least_step=FEW_SAMPLES,
+    Target(increase(CHUNK_DRIFT, "kind", window="$__rate_interval"), "{{kind}}"),
+    kind="stacked",
     empty="It stays empty until chunks are found under two versions of an index.",
 )
 
@@ -129,59 +118,40 @@ def _right(*by: str, window: str, **labels: str) -> str:
     )
 
 
-def _graded_panel(title: str, description: str, targets: tuple[Target, ...]) -> Panel:
-    return Panel(
-        title=title,
-        kind="timeseries",
-        description=description,
-        unit="percentunit",
-        targets=targets,
-        width=12,
-        minimum=0,
-        maximum=1,
-        least_step=FEW_SAMPLES,
-        empty=_GRADED,
-    )
-
-
-_ACTIONS: Final = _graded_panel(
+_ACTIONS: Final = shares_over_time(
     "Actions of corrective retrieval",
     f"{RETRIEVAL_ACTIONS.brief} Shares of the requests that were drawn at random.",
-    tuple(Target(_of_actions(action=action), action) for action in ("CORRECT", "AMBIGUOUS", "INCORRECT")),
+    *(Target(_of_actions(action=action), action) for action in ("CORRECT", "AMBIGUOUS", "INCORRECT")),
+    empty=_GRADED,
 )
 
-_INCORRECT: Final = _graded_panel(
+_INCORRECT: Final = shares_over_time(
     "Graded INCORRECT, by segment",
     f"{RETRIEVAL_ACTIONS.brief} Where the share grows, retrieval gives the generator nothing to answer from.",
-    (Target(_of_actions("segment", action="INCORRECT"), "{{segment}}", exemplar=True),),
+    Target(_of_actions("segment", action="INCORRECT"), "{{segment}}", exemplar=True),
+    empty=_GRADED,
 )
 
-_DISAGREES: Final = Panel(
-    title="The host's corrective step takes another action, by segment",
-    kind="timeseries",
-    description=f"{HOST_ACTIONS.brief} Either the step does not do what its grades say, or its thresholds are others.",
-    unit="percentunit",
-    targets=(
-        Target(
-            share(
-                increase(HOST_ACTIONS, "segment", window=WINDOW, stratum="random", result="bad"),
-                increase(HOST_ACTIONS, "segment", window=WINDOW, stratum="random"),
-            ),
-            "{{segment}}",
-            exemplar=True,
+_DISAGREES: Final = shares_over_time(
+    "The host's corrective step takes another action, by segment",
+    f"{HOST_ACTIONS.brief} Either the step does not do what its grades say, or its thresholds are others.",
+    Target(
+        share(
+            increase(HOST_ACTIONS, "segment", window=WINDOW, stratum="random", result="bad"),
+            increase(HOST_ACTIONS, "segment", window=WINDOW, stratum="random"),
         ),
+        "{{segment}}",
+        exemplar=True,
     ),
     width=24,
-    minimum=0,
-    maximum=1,
-    least_step=FEW_SAMPLES,
     empty="It fills where the application records its action: `request.grade(..., action=...)`.",
 )
 
-_RIGHT_BY_ACTION: Final = _graded_panel(
+_RIGHT_BY_ACTION: Final = shares_over_time(
     "Right answers, by action",
     f"{GRADED_ANSWERS.brief} A grade is worth something where CORRECT stands high above INCORRECT.",
-    (Target(_right("action", window=WINDOW), "{{action}}"),),
+    Target(_right("action", window=WINDOW), "{{action}}"),
+    empty=_GRADED,
 )
 
 _TRUSTED: Final = Panel(
@@ -231,46 +201,28 @@ RETRIEVAL: Final = _dashboard(
 
 _RANKING_STAGE: Final = stage_of("ranking")
 
-_LOST: Final = Panel(
-    title="Lost evidence, by place",
-    kind="stacked",
-    description=f"{LOST_EVIDENCE.brief} `retrieval`: never found; `rerank`: dropped or sunk; `packing`: left out of "
+_LOST: Final = over_time(
+    "Lost evidence, by place",
+    f"{LOST_EVIDENCE.brief} `retrieval`: never found; `rerank`: dropped or sunk; `packing`: left out of "
     "the prompt; `truncation`: cut off.",
+    Target(f"60 * {rate(LOST_EVIDENCE, 'where', 'reference')}", "{{where}} ({{reference}})", exemplar=True),
+    kind="stacked",
     unit="cpm",
-    targets=(Target(f"60 * {rate(LOST_EVIDENCE, 'where', 'reference')}", "{{where}} ({{reference}})", exemplar=True),),
-    width=12,
-    minimum=0,
-    least_step=FEW_SAMPLES,
     empty="It stays empty as long as all reference evidence reaches the prompt.",
 )
 
-_GAP: Final = Panel(
-    title="Found, and kept",
-    kind="timeseries",
-    description="Mean share of the reference evidence among the candidates, and of that which stands whole in the "
+_GAP: Final = shares_over_time(
+    "Found, and kept",
+    "Mean share of the reference evidence among the candidates, and of that which stands whole in the "
     "prompt. The gap between the two is what reranking and packing lost.",
-    unit="percentunit",
-    targets=(
-        Target(mean(CANDIDATE_RECALL, "reference"), "among the candidates ({{reference}})"),
-        Target(mean(EVIDENCE_RECALL, "reference"), "in the prompt ({{reference}})", exemplar=True),
-    ),
-    width=12,
-    minimum=0,
-    maximum=1,
-    least_step=FEW_SAMPLES,
-    empty=ANALYZE,
+    Target(mean(CANDIDATE_RECALL, "reference"), "among the candidates ({{reference}})"),
+    Target(mean(EVIDENCE_RECALL, "reference"), "in the prompt ({{reference}})", exemplar=True),
 )
 
-_TRUNCATED: Final = Panel(
-    title="Prompts in which chunks were cut",
-    kind="timeseries",
-    description=f"{TRUNCATED_TOKENS.brief} Share of the prompts that lost at least one token.",
-    unit="percentunit",
-    targets=(Target(f"1 - {share_upto(TRUNCATED_TOKENS, 0, 'segment')}", "{{segment}}"),),
-    width=12,
-    minimum=0,
-    maximum=1,
-    least_step=FEW_SAMPLES,
+_TRUNCATED: Final = shares_over_time(
+    "Prompts in which chunks were cut",
+    f"{TRUNCATED_TOKENS.brief} Share of the prompts that lost at least one token.",
+    Target(f"1 - {share_upto(TRUNCATED_TOKENS, 0, 'segment')}", "{{segment}}"),
     empty="It fills when packed chunks carry their token counts.",
 )
 
@@ -305,35 +257,21 @@ RANKING: Final = _dashboard(
 
 _GENERATION_STAGE: Final = stage_of("generation")
 
-_TREND: Final = Panel(
-    title="Contradicted claims, and in the time before",
-    kind="timeseries",
-    description=f"{CONTRADICTION_RATE.brief} Mean over requests, beside the same in the range before this one: "
+_TREND: Final = over_time(
+    "Contradicted claims, and in the time before",
+    f"{CONTRADICTION_RATE.brief} Mean over requests, beside the same in the range before this one: "
     "growth, not "
     "level, points at a release.",
+    Target(mean(CONTRADICTION_RATE), "now", exemplar=True),
+    Target(mean(CONTRADICTION_RATE, offset=RANGE), "the range before"),
     unit="percentunit",
-    targets=(
-        Target(mean(CONTRADICTION_RATE), "now", exemplar=True),
-        Target(mean(CONTRADICTION_RATE, offset=RANGE), "the range before"),
-    ),
-    width=12,
-    minimum=0,
-    least_step=FEW_SAMPLES,
-    empty=ANALYZE,
 )
 
-_UNSUPPORTED: Final = Panel(
-    title="Claims with weak words",
-    kind="timeseries",
-    description=f"{CLAIM_SUPPORT.brief} Share of the claims whose support is at most one half, by segment: people call "
+_UNSUPPORTED: Final = shares_over_time(
+    "Claims with weak words",
+    f"{CLAIM_SUPPORT.brief} Share of the claims whose support is at most one half, by segment: people call "
     "a third of them unsupported.",
-    unit="percentunit",
-    targets=(Target(share_upto(CLAIM_SUPPORT, 0.5, "segment"), "{{segment}}"),),
-    width=12,
-    minimum=0,
-    maximum=1,
-    least_step=FEW_SAMPLES,
-    empty=ANALYZE,
+    Target(share_upto(CLAIM_SUPPORT, 0.5, "segment"), "{{segment}}"),
 )
 
 GENERATION: Final = _dashboard(
@@ -366,17 +304,10 @@ GENERATION: Final = _dashboard(
 _CITATION_STAGE: Final = stage_of("citation")
 _CITES: Final = "It fills when answers cite: a service that never cited is not judged by its citations."
 
-_DANGLING: Final = Panel(
-    title="Answers that cite what is not in the prompt",
-    kind="timeseries",
-    description=f"{DANGLING_CITATIONS.brief} Share of the answers with at least one, by segment.",
-    unit="percentunit",
-    targets=(Target(f"1 - {share_upto(DANGLING_CITATIONS, 0, 'segment')}", "{{segment}}"),),
-    width=12,
-    minimum=0,
-    maximum=1,
-    least_step=FEW_SAMPLES,
-    empty=ANALYZE,
+_DANGLING: Final = shares_over_time(
+    "Answers that cite what is not in the prompt",
+    f"{DANGLING_CITATIONS.brief} Share of the answers with at least one, by segment.",
+    Target(f"1 - {share_upto(DANGLING_CITATIONS, 0, 'segment')}", "{{segment}}"),
 )
 
 CITATION: Final = _dashboard(
