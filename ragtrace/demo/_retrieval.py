@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ragtrace.engines.cross_encoder import CrossEncoder
-    from ragtrace.engines.encoder import Encoder
+    from ragtrace.engines.encoder import CrossEncoder, Encoder
 
 __all__ = [
     "CrossEncoderReranker",

@@ -17,9 +17,9 @@ import ragtrace
 from ragtrace.analyze import analyze_record
 from ragtrace.analyze.worker import finish
 from ragtrace.config import variable
+from ragtrace.demo._assistant import AnsweredQuestion, Components, PolicyAssistant
 from ragtrace.demo._faults import SCENARIOS, Scenario, find_scenario, judge
 from ragtrace.demo._generation import BudgetPacker, ExtractiveAnswerer, Generator, LanguageModelAnswerer
-from ragtrace.demo._pipeline import AnsweredQuestion, Components, PolicyAssistant
 from ragtrace.demo._retrieval import (
     CrossEncoderReranker,
     DenseIndex,
@@ -32,8 +32,7 @@ from ragtrace.demo._retrieval import (
 from ragtrace.demo.corpus import DocumentSection, Question, load_corpus, load_questions
 from ragtrace.demo.report import DemoResult, FaultCase, ScenarioResult, summarize
 from ragtrace.engines.causal_lm import CausalLM
-from ragtrace.engines.cross_encoder import CrossEncoder
-from ragtrace.engines.encoder import Encoder, packaged_encoder
+from ragtrace.engines.encoder import CrossEncoder, Encoder, packaged_encoder
 from ragtrace.errors import StoreError
 from ragtrace.store import Store, check
 from ragtrace.types import Analysis

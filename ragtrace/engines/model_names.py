@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from ragtrace.engines._builtin_verifier import BuiltinVerifier
     from ragtrace.engines.causal_lm import CausalLM
     from ragtrace.engines.chat_judge import ChatJudge
-    from ragtrace.engines.cross_encoder import CrossEncoder
     from ragtrace.engines.embedding_server import EmbeddingServer
-    from ragtrace.engines.encoder import Encoder
+    from ragtrace.engines.encoder import CrossEncoder, Encoder
     from ragtrace.engines.http import HttpLM
     from ragtrace.engines.judge_budget import Budget
     from ragtrace.engines.pair_classifier import RelevanceClassifier
@@ -131,7 +130,7 @@ def load_retriever(model: str) -> Encoder | CrossEncoder | EmbeddingServer:
     _refuse_url("retriever", model)
     kind, found, name = model.partition(":")
     if kind == "cross" and found:
-        from ragtrace.engines.cross_encoder import CrossEncoder
+        from ragtrace.engines.encoder import CrossEncoder
 
         return CrossEncoder.load(name)
     from ragtrace.engines.encoder import Encoder, packaged_encoder

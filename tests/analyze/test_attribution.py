@@ -15,7 +15,7 @@ from ragtrace.analyze.attribution import compare_attention, explain_record, seed
 from ragtrace.attribution import shapley_values
 from ragtrace.engines import causal_lm
 from ragtrace.engines.causal_lm import CausalLM, Generated
-from ragtrace.engines.cross_encoder import CrossEncoder
+from ragtrace.engines.encoder import CrossEncoder
 from ragtrace.engines.model_names import load_generator
 from ragtrace.errors import AttributionError, ConfigurationError, ModelError
 from ragtrace.explanations import Explanation

@@ -22,7 +22,7 @@ from ragtrace.analyze.explainer import Depths, Explainer
 from ragtrace.analyze.worker import WorkerSettings, WorkSummary
 from ragtrace.attribution import Method
 from ragtrace.engines.causal_lm import CausalLM
-from ragtrace.engines.cross_encoder import CrossEncoder
+from ragtrace.engines.encoder import CrossEncoder
 from ragtrace.errors import ConfigurationError, ModelError, ScoringStopped, ServerError
 from ragtrace.explanations import GeneratorAttribution
 from ragtrace.export.exposition import families, snapshot

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from ragtrace.demo.corpus import load_corpus
-from ragtrace.demo.corpus._documents import JURISDICTIONS, PRODUCTS, template
+from ragtrace.demo.corpus._corpus import JURISDICTIONS, PRODUCTS, template
 from ragtrace.errors import ConfigurationError
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ragtrace.demo._assistant import AnsweredQuestion
 from ragtrace.demo._faults import Truth, judge
 from ragtrace.demo._generation import Context, DemoAnswer, PackedHit
-from ragtrace.demo._pipeline import AnsweredQuestion
 from ragtrace.demo._retrieval import Hit
 from ragtrace.demo.corpus import Question
 

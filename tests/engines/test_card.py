@@ -17,8 +17,7 @@ from ragtrace.attribution import integrated_gradients_of_many
 from ragtrace.engines import _scoring as scoring, causal_lm
 from ragtrace.engines._scoring import abilities, score_batched, score_shared, score_verified
 from ragtrace.engines.causal_lm import CausalLM, CheckedScoring
-from ragtrace.engines.cross_encoder import CrossEncoder
-from ragtrace.engines.encoder import Encoder, packaged_encoder
+from ragtrace.engines.encoder import CrossEncoder, Encoder, packaged_encoder
 from ragtrace.engines.models import OutOfMemoryError, pass_on_unless_memory
 from tests.engines.pretending import pretended
 from tests.engines.test_scoring import OWN, _gpt2, _llama, _made, _qwen, _sequences

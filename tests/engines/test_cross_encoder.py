@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ragtrace.engines.cross_encoder import CrossEncoder
+from ragtrace.engines.encoder import CrossEncoder
 from ragtrace.errors import ModelError
 from tests.engines.verifiers import save_encoder
 

@@ -12,8 +12,7 @@ import pytest
 
 from ragtrace.attribution import integrated_gradients_of_many, merged_into_words
 from ragtrace.engines._gradients import TokenGradients, embedded, frozen, replaced
-from ragtrace.engines.cross_encoder import CrossEncoder
-from ragtrace.engines.encoder import Encoder, Side, packaged_encoder
+from ragtrace.engines.encoder import CrossEncoder, Encoder, Side, packaged_encoder
 from ragtrace.engines.models import OutOfMemoryError
 from ragtrace.engines.tokens import baseline_id
 from ragtrace.errors import ModelError

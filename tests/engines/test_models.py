@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from ragtrace.engines.causal_lm import CausalLM
-from ragtrace.engines.cross_encoder import CrossEncoder
-from ragtrace.engines.encoder import Encoder, packaged_encoder
+from ragtrace.engines.encoder import CrossEncoder, Encoder, packaged_encoder
 from ragtrace.engines.models import digest_of, load_package, load_pretrained, resolve, torch_threads
 from ragtrace.errors import MissingExtraError, ModelError
 

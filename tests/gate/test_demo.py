@@ -18,8 +18,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ragtrace.cli import app
+from ragtrace.demo._assistant import TOP_K, AnsweredQuestion, Components
 from ragtrace.demo._faults import find_scenario, judge
-from ragtrace.demo._pipeline import TOP_K, AnsweredQuestion, Components
 from ragtrace.demo.corpus import Question, load_corpus, load_questions
 from ragtrace.demo.pipelines import components, write_questions
 from ragtrace.demo.runner import SERVICE

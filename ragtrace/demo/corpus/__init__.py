@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ragtrace.demo.corpus._documents import Corpus, Document, DocumentSection, load_corpus
-from ragtrace.demo.corpus._questions import Question, load_questions
+from ragtrace.demo.corpus._corpus import Corpus, Document, DocumentSection, Question, load_corpus, load_questions
 
 __all__ = ["Corpus", "Document", "DocumentSection", "Question", "load_corpus", "load_questions"]
