@@ -22,7 +22,7 @@ __all__ = ["Wrappers", "wrappers_of"]
 _TOKEN: Final = re.compile(  # numbers, words, runs of a sign, single white space
     r"\d{1,18}(?:\.\d{1,18})?|[^\W\d_]+|([^\w\s]|_)\1*|\s"
 )
-_SIGNS: Final = re.compile(r"[^\W\d_]+\s?[:=]|([^\w\s])\1*")  # also a word that labels what follows
+_SIGNS: Final = re.compile(r"[^\W\d_]+\s?[:=]|([^\w\s])\1*")  # also a word that captions what follows
 _OPEN: Final = "<([{#*-|"
 _CLOSED: Final = ">)]}.;!|"
 _SEPARATES: Final = frozenset(" \t\r\n-=*_#~|/\\+.,;:•·–—")  # what a separator may consist of
@@ -46,7 +46,7 @@ class _Edge(NamedTuple):
     """How far the text at one end of the prompt goes on as the texts between chunks do, from the chunk outwards."""
 
     found: tuple[str, ...]
-    is_odd: bool  # it ends in the midst of something: a run of a sign, or a label whose value stands here alone
+    is_odd: bool  # it ends in the midst of something: a run of a sign, or a caption whose value stands here alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +172,8 @@ def _edge(columns: Sequence[_Column], tokens: Sequence[str], *, is_head: bool) -
     token = tokens[position] if position < len(tokens) else "\n"
     is_run = len(values) < len(columns) and token[:1] == columns[len(values)].values[0][:1] and not token.isalnum()
     del values[_outside_of_tags(columns, len(values), is_head=is_head) :]
-    is_label = token != "\n" and _is_label(columns[: len(values)], _OPEN if is_head else _CLOSED)
-    return _Edge(tuple(values), (is_run and not token.isspace()) or is_label)
+    is_caption = token != "\n" and _is_caption(columns[: len(values)], _OPEN if is_head else _CLOSED)
+    return _Edge(tuple(values), (is_run and not token.isspace()) or is_caption)
 
 
 def _outside_of_tags(columns: Sequence[_Column], count: int, *, is_head: bool) -> int:
@@ -189,7 +189,7 @@ def _outside_of_tags(columns: Sequence[_Column], count: int, *, is_head: bool) -
     return count
 
 
-def _is_label(columns: Sequence[_Column], ends: str) -> bool:
+def _is_caption(columns: Sequence[_Column], ends: str) -> bool:
     """Whether the last line is words that never change, up to none of the signs that end a wrapper."""
     line = list(takewhile(lambda column: column.values[0] != "\n", reversed(columns)))
     words = [column.values[0] for column in line if column.values[0].strip()]
@@ -215,14 +215,14 @@ def _counts(numbers: Sequence[str]) -> bool:
 
 
 def _is_like(line: str, others: Sequence[str], ends: str) -> bool:
-    """Whether a line begins with the label that the others have, and has their signs, no more and no less.
+    """Whether a line begins with the caption that the others have, and has their signs, no more and no less.
 
     ends: signs that end a wrapper, so that what follows would be none of its own.
     """
     rows = [list(_tokens(each)) for each in (*others, line)]
-    label = _label(rows)
-    said = [token for token in label if token.strip()]
-    if all(map(_is_number, said)) or said[-1][0] in ends or len(label) == len(rows[-1]):
+    caption = _caption(rows)
+    said = [token for token in caption if token.strip()]
+    if all(map(_is_number, said)) or said[-1][0] in ends or len(caption) == len(rows[-1]):
         return False
     *ends_of_others, end = [row[-1] for row in rows]
     if len(set(ends_of_others)) == 1 and end != ends_of_others[0]:
@@ -237,20 +237,20 @@ def _is_like(line: str, others: Sequence[str], ends: str) -> bool:
     )
 
 
-def _label(rows: Sequence[Sequence[str]]) -> list[str]:
+def _caption(rows: Sequence[Sequence[str]]) -> list[str]:
     """The tokens that all begin with, numbers apart; those of the first."""
     same = takewhile(lambda tokens: len(set(map(_mask, tokens))) == 1, zip(*rows, strict=False))
     return [tokens[0] for tokens in same]
 
 
 def _pieces(wrappers: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
-    """Lines cut behind their label, so that the numbers in it are pieces as well."""
+    """Lines cut behind their caption, so that the numbers in it are pieces as well."""
     pieces: list[tuple[str, ...]] = []
     for column in zip(*wrappers, strict=True):
         rows = [list(_tokens(each)) for each in column]
-        label = len(_label(rows))
-        pieces += list(zip(*(row[:label] for row in rows), strict=True))
-        pieces.append(tuple("".join(row[label:]) for row in rows))
+        caption = len(_caption(rows))
+        pieces += list(zip(*(row[:caption] for row in rows), strict=True))
+        pieces.append(tuple("".join(row[caption:]) for row in rows))
     return tuple(zip(*pieces, strict=True)) or ((),) * len(wrappers)
 
 

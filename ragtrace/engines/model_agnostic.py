@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Encoding", "SimilarityGame", "leave_documents_out", "leave_sentences_out", "prompt_sentences", "standing"]
 
-_LABEL: Final = 2  # words; text of so few between two chunks is a number or a heading, no sentence
+_HEADING: Final = 2  # words; text of so few between two chunks is a number or a heading, no sentence
 
 
 class Generating(Protocol):
@@ -189,7 +189,7 @@ def prompt_sentences(template: str, chunks: Sequence[GivenChunk], question: str 
             found += [
                 PromptPart(kind=kind, start=first + span.start, end=first + span.end)
                 for span in split(prompt[first:last], "sentence")
-                if kind == "question" or len(_words(span.text)) > _LABEL
+                if kind == "question" or len(_words(span.text)) > _HEADING
             ]
     return sorted(found, key=lambda part: part.start)
 

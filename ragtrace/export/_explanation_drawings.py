@@ -195,7 +195,7 @@ _STRONGEST: Final = {False: 0.6, True: 0.85}  # opacity of the strongest shade, 
 _BRIGHTEST: Final = 0.17  # luminance of a hue behind light text
 _ROW: Final = 26
 _LEFT, _RIGHT, _WIDTH = 130, 270, 400
-_LABEL: Final = 14
+_HEAD: Final = 14
 _SIDE: Final = 170  # of the bars of a term, to each side
 
 
@@ -337,7 +337,7 @@ def rankings(view: View) -> Html:
     if found is None or not found.retriever:
         return Html("")
     places = {chunk_id: place for place, chunk_id in enumerate(found.generator)}
-    parts = [_text(_LEFT, _LABEL, "retriever", "end head"), _text(_RIGHT, _LABEL, "answer", "start head")]
+    parts = [_text(_LEFT, _HEAD, "retriever", "end head"), _text(_RIGHT, _HEAD, "answer", "start head")]
     for place, chunk_id in enumerate(found.retriever):
         document, other = view.by_id[chunk_id], places.get(chunk_id)
         parts.append(_rank(document, place, _LEFT, "end"))
@@ -353,7 +353,7 @@ def rankings(view: View) -> Html:
 
 
 def _y(place: int) -> int:
-    return _LABEL + 20 + place * _ROW
+    return _HEAD + 20 + place * _ROW
 
 
 def _rank(document: Document, place: int, x: int, side: str) -> Html:
@@ -395,11 +395,11 @@ def term_bars(terms: Sequence[TermUse]) -> Html:
     middle = _SIDE + 90
     most = max([0.0, *(term.retriever for term in used)]), max([0.0, *(term.generator or 0.0 for term in used)])
     parts = [
-        _text(middle - 84, _LABEL, "retriever", "end head"),
-        _text(middle + 84, _LABEL, "answer", "start head"),
+        _text(middle - 84, _HEAD, "retriever", "end head"),
+        _text(middle + 84, _HEAD, "answer", "start head"),
     ]
     for place, term in enumerate(used):
-        y = _LABEL + 10 + place * _ROW
+        y = _HEAD + 10 + place * _ROW
         left, right = (
             _SIDE * max(part, 0.0) / whole if whole else 0.0
             for part, whole in zip((term.retriever, term.generator or 0.0), most, strict=True)
@@ -410,7 +410,7 @@ def term_bars(terms: Sequence[TermUse]) -> Html:
             tag("rect", x=middle + 84, y=y + 3, width=f"{right:.1f}", height=14, class_="by-answer"),
         ]
     told = visible("; ".join(f"{term.text}: {USED_BY[term.used_by]}" for term in used))
-    width, height = 2 * middle, _LABEL + 14 + len(used) * _ROW
+    width, height = 2 * middle, _HEAD + 14 + len(used) * _ROW
     return tag(
         "svg", *parts, viewBox=f"0 0 {width} {height}", class_="terms", role="img",
         aria_label=f"Terms of the question by who used them. {told}.",

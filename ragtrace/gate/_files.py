@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["find", "measured", "service_views"]
 
-_PAGE: Final = 200
+_BATCH: Final = 200
 _MOST_TEXTS: Final = 1_000  # chunks of a service, from which on more tell little of its words
 
 
@@ -53,15 +53,15 @@ def measured(
 
     Raises: InputError naming the line.
     """
-    page: list[tuple[RequestRecord, Analysis | None]] = []
+    batch: list[tuple[RequestRecord, Analysis | None]] = []
     for read in _selected(side, selection, service):
         if traces is not None and len(traces) <= MOST:
             traces[read[0].request_id] = trace_of(read[0])
-        page.append(read)
-        if len(page) == _PAGE:
-            yield from _measured(page, golds, metrics, views or {})
-            page = []
-    yield from _measured(page, golds, metrics, views or {})
+        batch.append(read)
+        if len(batch) == _BATCH:
+            yield from _measured(batch, golds, metrics, views or {})
+            batch = []
+    yield from _measured(batch, golds, metrics, views or {})
 
 
 def find(
@@ -161,15 +161,15 @@ def _is_wanted(record: RequestRecord, selection: Selection, service: str | None)
 
 
 def _measured(
-    page: Sequence[tuple[RequestRecord, Analysis | None]],
+    batch: Sequence[tuple[RequestRecord, Analysis | None]],
     golds: Store | None,
     metrics: Sequence[str],
     views: Mapping[str, ServiceView],
 ) -> Iterator[MeasuredRequest]:
     known: Mapping[tuple[str, str], Gold] = {}
     if golds is not None:
-        known = golds.find_golds({(record.service, record.query.original) for record, found in page if found is None})
-    for record, analysis in page:
+        known = golds.find_golds({(record.service, record.query.original) for record, found in batch if found is None})
+    for record, analysis in batch:
         yield _of_record(record, analysis or _analyze(record, known, views.get(record.service)), metrics)
 
 

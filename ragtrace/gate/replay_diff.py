@@ -44,7 +44,7 @@ Change: TypeAlias = Literal["worse", "better", "answer", "evidence", "prompt"]
 prompt holds other chunks, other texts of them, another order or another template."""
 
 CHANGES: Final[tuple[Change, ...]] = get_args(Change)
-_PAGE: Final = 200
+_BATCH: Final = 200
 
 
 class DiffSide(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +132,7 @@ def diff_replays(
 
 def _pairs(ids: Sequence[tuple[str, str]], one: SideTexts, two: SideTexts) -> Iterator[QuestionPair]:
     """The questions whose records are there on both sides, page by page; of files in one go, which are read whole."""
-    size = len(ids) if one.selection.file or two.selection.file else _PAGE
+    size = len(ids) if one.selection.file or two.selection.file else _BATCH
     for start in range(0, len(ids), max(1, size)):
         page = ids[start : start + size]
         before, after = one.read([pair[0] for pair in page]), two.read([pair[1] for pair in page])

@@ -38,7 +38,7 @@ _COLUMNS: Final = 12
 _EXAMPLES: Final = 5
 _IN_SIGHT, _QUESTIONS = 3, 20  # of a stage
 _ROOM = 0.06
-_LABELS = 6
+_TICKS = 6
 
 
 def html(report: GateReport) -> str:
@@ -315,7 +315,7 @@ class Scale:
     def axis(self) -> Html:
         """Round values to read the intervals by."""
         values = ticks(self.low * self.factor, self.high * self.factor)
-        step = -(-len(values) // _LABELS)
+        step = -(-len(values) // _TICKS)
         zero = next((place for place, value in enumerate(values) if value == 0), 0)
         parts = [
             tag("text", f"{value:+g}".replace("-", "−") if value else "0",
