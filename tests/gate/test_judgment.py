@@ -110,6 +110,17 @@ def test_too_few_values_are_no_verdict(paired: bool) -> None:
     assert cells[0].outcome == "not_enough_data"
 
 
+def test_what_has_too_few_values_shows_the_margin_that_it_would_be_held_to() -> None:
+    """A relative one is a share of a mean that nobody knows, and is not shown as one in the metric's unit; nor does the
+    floor of a metric have a margin."""
+    assert verdict(scores(8, 29), scores(9, 29)).margin == SCORE.margin
+    relative = Rule(metric="m", kind="quantity", direction="lower", margin=0.2, relative=True)
+    assert verdict(scores(8, 29), scores(9, 29), relative).margin == 0.0
+    sides = (population({"m": scores(8, 29)}, name=name) for name in "bc")
+    cells = judge(pair(*sides), Policy(rules=(msgspec.structs.replace(SCORE, floor=0.5),)))
+    assert {cell.family: cell.margin for cell in cells} == {"overall": SCORE.margin, "floors": 0.0}
+
+
 @pytest.mark.parametrize("kind", ["score", "boolean", "quantity"])
 @pytest.mark.parametrize("paired", [True, False])
 def test_one_request_has_a_verdict(kind: Any, paired: bool) -> None:
