@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from math import isfinite
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from ragtrace import privacy
@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 _Parse: TypeAlias = Callable[[str, Any], Any]
+N = TypeVar("N", int, float)
 
 PREFIX: Final = "RAGTRACE_"
 """How the names of the environment variables begin."""
@@ -83,14 +84,20 @@ def _store(name: str, value: Any) -> str:
     return url
 
 
-def _share(name: str, value: Any) -> float:
+def _measured(name: str, value: Any, kind: Callable[[Any], N], allowed: str, holds: Callable[[N], bool]) -> N:
+    """A number of a kind for which `holds` is true; no truth value, and none that the kind would round."""
     try:
-        share = float(value)
-    except (TypeError, ValueError):
-        raise _refuse(name, value, "a number from 0 to 1") from None
-    if isinstance(value, bool) or not 0.0 <= share <= 1.0:
-        raise _refuse(name, value, "a number from 0 to 1")
-    return share
+        number = kind(value)
+        is_exact = number == float(value) and not isinstance(value, bool)
+    except (TypeError, ValueError, OverflowError):
+        raise _refuse(name, value, allowed) from None
+    if not is_exact or not holds(number):
+        raise _refuse(name, value, allowed)
+    return number
+
+
+def _share(name: str, value: Any) -> float:
+    return _measured(name, value, float, "a number from 0 to 1", lambda share: 0.0 <= share <= 1.0)
 
 
 def _rate(name: str, value: Any) -> float:
@@ -110,13 +117,7 @@ def _skew(name: str, value: Any) -> float:
 
 
 def _bytes(name: str, value: Any) -> int:
-    try:
-        size = int(value)
-    except (TypeError, ValueError):
-        raise _refuse(name, value, "a whole number of bytes above 0") from None
-    if isinstance(value, bool) or size <= 0 or size != float(value):
-        raise _refuse(name, value, "a whole number of bytes above 0")
-    return size
+    return _measured(name, value, int, "a whole number of bytes above 0", lambda size: size > 0)
 
 
 def _count(name: str, value: Any) -> int:
@@ -127,13 +128,7 @@ def _count(name: str, value: Any) -> int:
 
 
 def _whole(name: str, value: Any) -> int:
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        raise _refuse(name, value, "a whole number from 0 on") from None
-    if isinstance(value, bool) or number < 0 or number != float(value):
-        raise _refuse(name, value, "a whole number from 0 on")
-    return number
+    return _measured(name, value, int, "a whole number from 0 on", lambda number: number >= 0)
 
 
 def _seconds(name: str, value: Any) -> float:
@@ -144,13 +139,7 @@ def _seconds(name: str, value: Any) -> float:
 
 
 def _number(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise _refuse(name, value, "a finite number") from None
-    if isinstance(value, bool) or not isfinite(number):
-        raise _refuse(name, value, "a finite number")
-    return number
+    return _measured(name, value, float, "a finite number", isfinite)
 
 
 def _switch(name: str, value: Any) -> bool:
