@@ -17,31 +17,15 @@ CHAT_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}{{ message['role'] }} : {{ message['content'] }} {% endfor %}"
     "{% if add_generation_prompt %}assistant :{% endif %}"
 )
+_TINY = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
 _VOCABULARY = "the a limit is days thirty question answer [ ] 1 2 . ? : user assistant"
 
 
 @pytest.fixture(scope="session")
 def tiny_causal_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a two-layer Llama whose tokenizer adds a BOS."""
-    transformers = pytest.importorskip("transformers", reason="pip install 'ragtrace[models]'")
-    torch = pytest.importorskip("torch", reason="pip install 'ragtrace[models]'")
-    folder = tmp_path_factory.mktemp("causal-lm")
-    tokenizer = _tokenizer(transformers, adds_bos=True)
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=128,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    transformers.LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    tokenizer = _tokenizer(_library("transformers"), adds_bos=True)
+    return _llama(tmp_path_factory.mktemp("causal-lm"), tokenizer, num_attention_heads=2, max_position_embeddings=128)
 
 
 @pytest.fixture
@@ -72,26 +56,9 @@ def build(tiny_cross_encoder: Path, tiny_causal_lm: Path) -> Build:
 @pytest.fixture(scope="session")
 def byte_level_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a Llama whose tokens begin with their space, as those of most models do."""
-    transformers = pytest.importorskip("transformers", reason="pip install 'ragtrace[models]'")
-    torch = pytest.importorskip("torch", reason="pip install 'ragtrace[models]'")
-    folder = tmp_path_factory.mktemp("byte-level-lm")
-    tokenizer = _byte_level(transformers)
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=256,
-        initializer_range=0.3,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    transformers.LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    tokenizer = _byte_level(_library("transformers"))
+    size = {"num_attention_heads": 4, "max_position_embeddings": 256, "initializer_range": 0.3}
+    return _llama(tmp_path_factory.mktemp("byte-level-lm"), tokenizer, **size)
 
 
 @pytest.fixture(scope="session")
@@ -114,20 +81,29 @@ def model_server(tiny_chat_lm: Path) -> Iterator[Served]:
 @pytest.fixture(scope="session")
 def tiny_cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a one-label BERT classifier."""
-    transformers = pytest.importorskip("transformers", reason="pip install 'ragtrace[models]'")
-    torch = pytest.importorskip("torch", reason="pip install 'ragtrace[models]'")
-    folder = tmp_path_factory.mktemp("cross-encoder")
+    transformers = _library("transformers")
     tokenizer = _tokenizer(transformers, adds_bos=False)
-    torch.manual_seed(0)
-    config = transformers.BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_labels=1,
+    _library("torch").manual_seed(0)
+    config = transformers.BertConfig(vocab_size=len(tokenizer), num_attention_heads=2, num_labels=1, **_TINY)
+    return _saved(
+        tmp_path_factory.mktemp("cross-encoder"), transformers.BertForSequenceClassification(config), tokenizer
     )
-    transformers.BertForSequenceClassification(config).save_pretrained(folder)
+
+
+def _library(name: str) -> Any:
+    return pytest.importorskip(name, reason="pip install 'ragtrace[models]'")
+
+
+def _llama(folder: Path, tokenizer: Any, **size: Any) -> Path:
+    transformers = _library("transformers")
+    marks = {f"{mark}_token_id": getattr(tokenizer, f"{mark}_token_id") for mark in ("bos", "eos", "pad")}
+    _library("torch").manual_seed(0)
+    config = transformers.LlamaConfig(vocab_size=len(tokenizer), **_TINY, **marks, **size)
+    return _saved(folder, transformers.LlamaForCausalLM(config), tokenizer)
+
+
+def _saved(folder: Path, model: Any, tokenizer: Any) -> Path:
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
