@@ -124,31 +124,18 @@ class _Metric(_Authored, frozen=True, tag="metric"):
 
     def built(self) -> Instrument:
         """The instrument that the entry describes."""
+        as_written = {name: getattr(self, name) for name in _AS_WRITTEN}
+        sign: Literal[">=", "<="] = ">=" if self.better == "higher" else "<="
         return Instrument(
-            id=self.id,
             name=self.metric_name,
             kind=self.instrument,
-            unit=self.unit,
-            brief=self.brief,
-            owner=self.owner,
             attributes=tuple(attribute.ref for attribute in self.attributes),
-            symbol=self.symbol,
-            formula=self.formula,
-            source=self.source,
-            stage=self.stage,
-            buckets=self.buckets,
-            objective=(
-                None if self.objective is None else Objective(self.objective, ">=" if self.better == "higher" else "<=")
-            ),
-            runbook=self.runbook,
-            analysis=self.analysis,
-            computed_by=self.computed_by,
-            better=self.better,
-            hint=self.hint,
-            gate=self.gate,
-            triage=self.triage,
-            flag=self.flag,
+            objective=None if self.objective is None else Objective(self.objective, sign),
+            **as_written,
         )
+
+
+_AS_WRITTEN: Final = {*_Metric.__struct_fields__} & {*Instrument.__struct_fields__} - {"attributes", "objective"}
 
 
 def read(metrics: Path) -> Registry:
