@@ -90,7 +90,9 @@ def _matrix(stages: Sequence[Section], report: GateReport) -> Html:
     """Every stage in every segment; the segments in which most went wrong first."""
     names = _segments(report)
     shown = names[:_COLUMNS]
-    head = tag("tr", *(tag("th", name, scope="col") for name in ("stage", "all requests", *map(content.shown_name, shown))))
+    head = tag(
+        "tr", *(tag("th", name, scope="col") for name in ("stage", "all requests", *map(content.shown_name, shown)))
+    )
     rows = [
         tag(
             "tr",
