@@ -28,7 +28,7 @@ from ragtrace.alerts.settings import read_settings
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry.authored import Registry
 
-__all__ = ["FILES", "Checked", "alert_groups", "alertmanager", "check", "generated", "render", "run_tests", "write"]
+__all__ = ["FILES", "Checked", "alertmanager", "check", "generated", "render", "run_tests", "write"]
 
 Routing: TypeAlias = dict[str, Any]
 
@@ -137,7 +137,7 @@ _PARTS: Final = ("", "_bucket", "_sum", "_count")
 _MISSING: Final = "{} was not found; install it (on Debian: apt-get install {})"
 
 
-def alert_groups(made: AlertPolicy) -> list[Group]:
+def _alert_groups(made: AlertPolicy) -> list[Group]:
     """The groups of alerting rules."""
     interval = str(made.settings.evaluation.interval)
     named = {
@@ -156,14 +156,14 @@ def _tests(made: AlertPolicy, interval: str, scenarios: Iterable[AlertScenario])
     return {
         "rule_files": ["recording.yml", "alerts.yml"],
         "evaluation_interval": interval,
-        "group_eval_order": [group["name"] for group in (*recording_groups(made), *alert_groups(made))],
+        "group_eval_order": [group["name"] for group in (*recording_groups(made), *_alert_groups(made))],
         "tests": [scenario_test(made, scenario) for scenario in scenarios],
     }
 
 
 FILES: Final[dict[str, Callable[[AlertPolicy], Any]]] = {
     "recording.yml": lambda made: {"groups": recording_groups(made)},
-    "alerts.yml": lambda made: {"groups": alert_groups(made)},
+    "alerts.yml": lambda made: {"groups": _alert_groups(made)},
     "alertmanager.yml": alertmanager,
     "tests.yml": lambda made: _tests(made, "1m", [*indicator_scenarios(made), *platform_scenarios(made)]),
     "long-tests.yml": lambda made: _tests(

@@ -180,9 +180,9 @@ class _Echo(Asking):
         given = joined(prompt, answer)
         body = self._body(prompt=given.text, echo=True, logprobs=1)
         found = self._client.post("/completions", body, characters=len(given.text))
-        read = echoed(found)
+        read = _echoed(found)
         if read is None:
-            raise ModelError("the server gives no log-probabilities of an echoed prompt; give another dialect")
+            raise ModelError("the server gives no log-probabilities of an _echoed prompt; give another dialect")
         texts, values = read
         return _placed(texts, values, given, prompt)
 
@@ -213,7 +213,7 @@ def detect(client: Client, model: str, chat: bool, options: Mapping[str, Any]) -
             continue
         if prompt_logprobs(found) is not None:
             return "vllm"
-        if not chat and echoed(found) is not None:
+        if not chat and _echoed(found) is not None:
             return "echo"
         if _is_llama_cpp(client):
             return "llama.cpp"
@@ -239,8 +239,8 @@ def prompt_logprobs(found: Mapping[str, Any]) -> list[Any] | None:
     return entries if isinstance(entries, list) and len(entries) > 1 else None
 
 
-def echoed(found: Mapping[str, Any]) -> tuple[list[str], list[Any]] | None:
-    """Tokens of an echoed prompt and their log-probabilities, without what was generated behind it.
+def _echoed(found: Mapping[str, Any]) -> tuple[list[str], list[Any]] | None:
+    """Tokens of an _echoed prompt and their log-probabilities, without what was generated behind it.
 
     Raises: ModelError for tokens that are no texts.
     """

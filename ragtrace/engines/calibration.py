@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["FILE", "Calibration", "Method", "as_method", "expected_calibration_error", "logits", "word_logits"]
+__all__ = ["FILE", "Calibration", "Method", "as_method", "expected_calibration_error", "logits"]
 
 FILE: Final = "calibration.json"
 Method: TypeAlias = Literal["temperature", "isotonic"]
@@ -95,7 +95,7 @@ class Calibration:
         if method == "isotonic":
             x, y = _isotonic(given[first], truth[first])
             return cls(method, model, x=x, y=y, rate=rate, claims=int(first.sum()))
-        words = None if lexical is None else word_logits(lexical)
+        words = None if lexical is None else _word_logits(lexical)
         slope, offset, weight = _weights(logits(given), words, truth, kind)
         return cls(
             method,
@@ -146,7 +146,7 @@ class Calibration:
         import numpy as np
 
         words = np.asarray(lexical, dtype=float)
-        added = np.where(np.isnan(words), 0.0, self.lexical_weight * word_logits(words))
+        added = np.where(np.isnan(words), 0.0, self.lexical_weight * _word_logits(words))
         return _shares(logits(applied) + added)
 
     def at_rate(self, support: ArrayLike) -> NDArray[np.float64]:
@@ -193,7 +193,7 @@ def logits(probabilities: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
-def word_logits(lexical: ArrayLike) -> NDArray[np.float64]:
+def _word_logits(lexical: ArrayLike) -> NDArray[np.float64]:
     """The log odds that words alone give, as `coverage.verifier` adds them."""
     import numpy as np
 

@@ -41,7 +41,6 @@ __all__ = [
     "passes",
     "read_gguf",
     "resolve",
-    "revision_of",
     "torch_threads",
     "weights_digest",
 ]
@@ -184,7 +183,7 @@ def device_of(model: Any) -> str:
     return str(model.device).partition(":")[0]
 
 
-def revision_of(model: Any, folder: str | None) -> str | None:
+def _revision_of(model: Any, folder: str | None) -> str | None:
     """The commit of the model hub from which the weights come, or the digest of its `folder`; None without either."""
     configurations = [getattr(module, "config", None) for module in model.modules()]
     commits = [getattr(each, "_commit_hash", None) for each in configurations]
@@ -202,7 +201,7 @@ class LoadedModel:
     @property
     def revision(self) -> str | None:
         """The commit of the model hub; of a local folder the digest of its files."""
-        return revision_of(self._model, self._folder)
+        return _revision_of(self._model, self._folder)
 
     @property
     def device(self) -> str:

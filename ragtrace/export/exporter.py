@@ -37,7 +37,6 @@ __all__ = [
     "PushFailed",
     "PushTarget",
     "Pusher",
-    "check_period",
     "serve",
 ]
 
@@ -131,7 +130,7 @@ class PushTarget(Protocol):
         ...
 
 
-def check_period(seconds: float) -> None:
+def _check_period(seconds: float) -> None:
     """Raises: ConfigurationError for a period that is no positive number."""
     if not 0 < seconds < float("inf"):
         raise ConfigurationError.of("push seconds", seconds, "a number above 0")
@@ -146,7 +145,7 @@ class Pusher:
     def __init__(
         self, store: LeasedStore, target: PushTarget, seconds: float = PUSH_SECONDS, *, max_series: int = MAX_SERIES
     ) -> None:
-        check_period(seconds)
+        _check_period(seconds)
         self._store = store
         self._target = target
         self._seconds = seconds
@@ -276,7 +275,7 @@ def serve(
     Raises: ConfigurationError when the address cannot be listened on, `store_url` is no store's address, or
     `push_seconds` is no positive number.
     """
-    check_period(push_seconds)
+    _check_period(push_seconds)
     server = HttpServer(host, port, at_once=_AT_ONCE, silence=_SILENCE)
     try:
         return MetricsServer(LeasedStore(store_url, lease_seconds), server, max_series, push_to, push_seconds)

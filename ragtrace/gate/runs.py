@@ -179,7 +179,7 @@ def check_itself(
     sides = [(side, parse(f"--{side}", text)) for side, text in given if text is not None]
     loaded = load_sides([selection for _, selection in sides], chosen, store, service)
     for (side, _), population in zip(sides, loaded.populations, strict=True):
-        check_population(side, population)
+        _check_population(side, population)
     _check_judges({side: population for (side, _), population in zip(sides, loaded.populations, strict=True)})
     rules = tuple(rule for rule in chosen.rules if not (rule.optional and _is_undefined(loaded.populations[0], rule)))
     source = loaded.populations[0] if len(sides) == 1 else _twins(*loaded.populations)
@@ -219,8 +219,8 @@ def compare(
     Raises: ConfigurationError for a policy that cannot hold, InputError for populations that cannot be compared.
     """
     check_policy(policy)
-    check_population("baseline", baseline)
-    check_population("candidate", candidate)
+    _check_population("baseline", baseline)
+    _check_population("candidate", candidate)
     _check_judges({"baseline": baseline, "candidate": candidate})
     comparison = compared(baseline, candidate, policy.pairing, expected=same_questions)
     resolved, left_out = _resolved(policy, comparison)
@@ -252,7 +252,7 @@ def compare(
     return msgspec.structs.replace(report, headline=headline(report), next_steps=next_steps(report))
 
 
-def check_population(side: str, population: Population) -> None:
+def _check_population(side: str, population: Population) -> None:
     """Whether a side can be judged. Raises: InputError."""
     if not len(population):
         raise InputError(f"the {side} {population.name!r} is empty; give one with requests")

@@ -26,10 +26,10 @@ from ragtrace.registry.types import (
     StageInfo,
 )
 
-__all__ = ["GATE_FILE", "STAGES_FILE", "Registry", "read"]
+__all__ = ["Registry", "read"]
 
-STAGES_FILE: Final = "stages.yaml"
-GATE_FILE: Final = "gate.yaml"
+_STAGES_FILE: Final = "stages.yaml"
+_GATE_FILE: Final = "gate.yaml"
 
 _RESERVED_SUFFIXES: Final = ("_bucket", "_sum", "_count", "_created")
 _NAME: Final = re.compile(r"ragtrace(_[a-z][a-z0-9]*)+")
@@ -143,12 +143,12 @@ def read(metrics: Path) -> Registry:
 
     Raises: RegistryError naming the file and the entry.
     """
-    stages = _read_stages(metrics / STAGES_FILE)
+    stages = _read_stages(metrics / _STAGES_FILE)
     found: list[tuple[str, _Metric]] = []
     attributes: dict[str, tuple[str, ...]] = {}
     budgets: dict[str, int] = {}
     for path in sorted(metrics.glob("*.yaml")):
-        if path.name in (STAGES_FILE, GATE_FILE):
+        if path.name in (_STAGES_FILE, _GATE_FILE):
             continue
         for where, group in _groups(path):
             if isinstance(group, _Metric):
@@ -156,7 +156,7 @@ def read(metrics: Path) -> Registry:
             else:
                 _add_attributes(attributes, where, group)
                 budgets |= {each.id: each.budget for each in group.attributes if each.budget is not None}
-    rules = _read_request_rules(metrics / GATE_FILE)
+    rules = _read_request_rules(metrics / _GATE_FILE)
     return Registry(stages, _check_all(found, stages, attributes), attributes, budgets, rules)
 
 

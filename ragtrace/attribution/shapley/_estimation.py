@@ -43,7 +43,6 @@ __all__ = [
     "Method",
     "SettingValue",
     "default_budget",
-    "estimator_of",
     "known_values",
     "shapley_values",
 ]
@@ -121,7 +120,7 @@ def shapley_values(
     stopping = StopConditions(target_standard_error, settle, ranking, n_players)
     check_seed(seed)
     limit = _budget(method, n_players, budget)
-    estimator = estimator_of(method, limit, options)
+    estimator = _estimator_of(method, limit, options)
     all_known = len(log) == 1 << n_players and (method == "auto" or limit == len(log))
     rounds = _rounds(limit, n_players) if stopping.wanted else [limit]
     for spent, further in zip(rounds, [*rounds[1:], limit], strict=True):
@@ -156,7 +155,7 @@ def known_values(
         raise AttributionError("the log lacks the empty or the full coalition; take one of `shapley_values`")
     check_seed(seed)
     limit = len(log) if budget is None else _budget("auto", k, min(budget, len(log)))
-    estimator = estimator_of(method, limit, options)
+    estimator = _estimator_of(method, limit, options)
     if limit >= whole:
         return _exact(_asked_nothing, log)
     if estimator is None:
@@ -209,7 +208,7 @@ def _budget(method: str, n_players: int, budget: int | None) -> int:
     return min(int(budget), most)
 
 
-def estimator_of(method: str, budget: int, options: Mapping[str, Any]) -> Estimator | None:
+def _estimator_of(method: str, budget: int, options: Mapping[str, Any]) -> Estimator | None:
     """The estimator of this name with its options; None for "exact".
 
     Raises: ConfigurationError for another method, or an option that it does not have.
@@ -372,7 +371,7 @@ class Method:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        estimator_of(self.name, 2, dict(self.options))
+        _estimator_of(self.name, 2, dict(self.options))
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -402,7 +401,7 @@ class Method:
 
     def settings(self, found: ShapleyValues) -> dict[str, SettingValue]:
         """All settings of the estimator that gave a result, defaults included; none of exact values."""
-        estimator = None if found.exact else estimator_of(self.name, found.n_evaluations, dict(self.options))
+        estimator = None if found.exact else _estimator_of(self.name, found.n_evaluations, dict(self.options))
         if estimator is None or not is_dataclass(estimator):
             return {}
         stated = {each.name: getattr(estimator, each.name) for each in fields(estimator)}

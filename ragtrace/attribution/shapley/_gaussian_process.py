@@ -183,7 +183,7 @@ class Prior:
     def covariance_with_values(self, x: Array) -> Array:
         """`(k, n)`: covariance of the Shapley values with the odd part at x; the integral over u is exact."""
         k = x.shape[1]
-        nodes, weights = nodes_of(k)
+        nodes, weights = _nodes_of(k)
         factors = 1 + (self.rho * x)[:, :, None] * nodes
         products = factors.prod(axis=1) * weights / np.prod(1 + self.rho)
         interacting = self.rho * x * (products[:, None, :] / factors).sum(axis=2)
@@ -193,14 +193,14 @@ class Prior:
     def variance_of_values(self) -> Array:
         """`(k, k)`: prior covariance of the Shapley values."""
         k = len(self.rho)
-        nodes, weights = nodes_of(k)
+        nodes, weights = _nodes_of(k)
         u, w = np.outer(nodes, nodes).ravel(), np.outer(weights, weights).ravel()
         factors = 1 + self.rho[:, None] * u
         products = factors.prod(axis=0) * w / np.prod(1 + self.rho)
         inverse = self.rho[:, None] / factors
         interacting = (inverse * products * u) @ inverse.T
         np.fill_diagonal(interacting, (inverse * products).sum(axis=1))
-        variance: Array = interacting + 4 * ADDITIVE / k * np.eye(k) + self.epsilon * noise_of_values(k)
+        variance: Array = interacting + 4 * ADDITIVE / k * np.eye(k) + self.epsilon * _noise_of_values(k)
         return variance
 
 
@@ -210,14 +210,14 @@ def default_prior(n_players: int) -> Prior:
 
 
 @cache
-def nodes_of(n_players: int) -> tuple[Array, Array]:
+def _nodes_of(n_players: int) -> tuple[Array, Array]:
     """Gauss-Legendre nodes and weights on [-1, 1] that integrate polynomials of degree k exactly."""
     nodes, weights = np.polynomial.legendre.leggauss(n_players // 2 + 1)
     return nodes, weights
 
 
 @cache
-def noise_of_values(n_players: int) -> Array:
+def _noise_of_values(n_players: int) -> Array:
     """`(k, k)`: covariance of Shapley values of a game of independent noise with variance 1."""
     k, weights = n_players, marginal_weights(n_players)
     variance = 2 * sum(comb(k - 1, s) * weights[s] ** 2 for s in range(k))

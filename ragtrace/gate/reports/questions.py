@@ -25,9 +25,6 @@ __all__ = [
     "as_html",
     "as_markdown",
     "as_text",
-    "changed_scores",
-    "changed_stages",
-    "evidence_lines",
     "prompt_words",
     "stage_questions",
 ]
@@ -74,7 +71,7 @@ def _values(cells: Sequence[CellChanges], candidate: str) -> dict[str, tuple[flo
     }
 
 
-def changed_stages(pair: QuestionPair) -> str:
+def _changed_stages(pair: QuestionPair) -> str:
     """`generation sound → broken, citation sound → not known`; "" where none changed or one side is not known."""
     if pair.baseline is None:
         broken = [stage for stage, state in pair.candidate.states.items() if state == "broken"]
@@ -88,7 +85,7 @@ def _state(state: str | None) -> str:
     return "none" if state is None else state.replace("_", " ")
 
 
-def changed_scores(pair: QuestionPair, metrics: Sequence[str] | None = None) -> str:
+def _changed_scores(pair: QuestionPair, metrics: Sequence[str] | None = None) -> str:
     """`answer coverage 1 → 0.25`, the largest changes first; metrics: only these."""
     known = [
         (name, old, new)
@@ -150,7 +147,7 @@ def _short(name: str) -> str:
     return line if len(line) <= 40 else line[:39] + "…"
 
 
-def evidence_lines(pair: QuestionPair) -> Iterator[tuple[str, str]]:
+def _evidence_lines(pair: QuestionPair) -> Iterator[tuple[str, str]]:
     """The needed chunks that were lost, with their words, and those that came."""
     for lost in pair.lost:
         yield "lost chunk", f"{_short(lost.chunk_id)}, {_where(lost)}: {_text(lost.text)}"
@@ -172,11 +169,11 @@ def _text(text: str | None) -> str:
 def _facts(each: StageQuestion) -> Iterator[tuple[str, str]]:
     """All of a question but its answers."""
     pair = each.pair
-    words = (changed_stages(pair), changed_scores(pair, list(each.metrics) or None), _quantities(each))
+    words = (_changed_stages(pair), _changed_scores(pair, list(each.metrics) or None), _quantities(each))
     if any(words):
         yield "changed", "; ".join(filter(None, words))
     yield from _sentences(pair)
-    yield from evidence_lines(pair)
+    yield from _evidence_lines(pair)
     if prompt := prompt_words(pair):
         yield "prompt", prompt
 

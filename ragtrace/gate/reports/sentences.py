@@ -27,7 +27,6 @@ from ragtrace.triage.rendering import clock, percent, plain, written
 
 __all__ = [
     "LABELED",
-    "anchor_sentence",
     "cause",
     "cell_sentence",
     "confidence",
@@ -53,7 +52,7 @@ _HELP: Final = {  # what lets more requests be judged
 
 def headline(report: GateReport) -> str:
     """The verdict in one sentence."""
-    since = anchor_sentence(report)
+    since = _anchor_sentence(report)
     if report.decision == "block":
         alone = f"{since}; against the baseline nothing failed" if since and not _blocks_alone(report) else ""
         return f"Blocked: {alone or _blocked(report)}."
@@ -69,7 +68,7 @@ def _blocks_alone(report: GateReport) -> bool:
     return missing or any(cell.blocks for cell in report.cells)
 
 
-def anchor_sentence(report: GateReport) -> str:
+def _anchor_sentence(report: GateReport) -> str:
     """`since the anchor replay:v1, over all requests, answer coverage fell by 12 points (...), margin 2`; "" where
     nothing failed against it."""
     if report.anchor is None or not report.anchor.worse:

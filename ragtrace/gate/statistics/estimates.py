@@ -56,7 +56,6 @@ __all__ = [
     "generator",
     "needed",
     "power",
-    "spread_of",
 ]
 
 _SURE = 0.9  # confidence of the upper bound of the noise: half of all samples have less noise than there is
@@ -132,7 +131,7 @@ def _correction(alpha: float) -> float:
     return float(special().ndtri(alpha)) ** 2 / 2
 
 
-def spread_of(
+def _spread_of(
     rows: Rows, sample: Sample, at: int, rule: Rule, baseline: Floats, candidate: Floats
 ) -> tuple[Spread, float]:
     """Of one metric: the spread, and how many requests there are (the harmonic mean of two sides).
@@ -234,7 +233,7 @@ def estimate(rows: Rows, rules: Sequence[Rule], policy: Policy, strictest: float
     for at, column in enumerate(columns):
         before, after = _mean(column.baseline, rows.baseline.weights), _mean(column.candidate, rows.candidate.weights)
         low, high, p_inferior, interval = bounds.of(at)
-        spread, size = spread_of(rows, sample, at, column.rule, column.baseline, column.candidate)
+        spread, size = _spread_of(rows, sample, at, column.rule, column.baseline, column.candidate)
         estimates.append(
             CellEstimate(
                 baseline=before,
