@@ -105,7 +105,7 @@ def render_dashboards(
     trace_url: TraceUrl = None,
 ) -> None:
     """Write Grafana's JSON of every dashboard, with your own data source, metric prefix and trace URL."""
-    from ragtrace.dashboards.files import dashboard_files, write_files
+    from ragtrace.dashboards import dashboard_files, write_files
 
     files = write_files(out, dashboard_files(datasource=datasource, metric_prefix=metric_prefix, trace_url=trace_url))
     console().print(f"wrote {len(files)} dashboards into {out}")

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace import resources
-from ragtrace.dashboards import FILES
-from ragtrace.dashboards.files import dashboard_files, write_files
+from ragtrace.dashboards import FILES, dashboard_files, write_files
 from ragtrace.errors import ConfigurationError
 from tests.dashboards.asked import asked
 
