@@ -8,8 +8,9 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 import typer
@@ -105,12 +106,18 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
+@cache
+def _all_verbs() -> Any:
+    """The command with all of its verbs, built once: that takes longer than all that is asked of it."""
+    return typer.main.get_command(app)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_commands_exist(page: Path) -> None:
     """Verbs and options that stand in blocks for the shell."""
     for line in (line for block in _SHELL.findall(page.read_text()) for line in _COMMAND.findall(block)):
         words = line.partition(" #")[0].split()
-        command = typer.main.get_command(app)
+        command = _all_verbs()
         while words and (further := getattr(command, "commands", None)):
             assert words[0] in {*further, "--version", "--help"}, line
             command = further.get(words.pop(0), command)
