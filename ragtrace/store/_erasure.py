@@ -31,7 +31,6 @@ from ragtrace.store import (
 )
 from ragtrace.store._feedback import COUNTED
 from ragtrace.store._named_leases import UpkeepLease
-from ragtrace.store._requests import BEGAN_AT
 from ragtrace.store.database import Database, chunks, clean, pages
 from ragtrace.store.tables import (
     addendum,
@@ -75,7 +74,7 @@ class Subject:
 
 def _pages(database: Database, subject: Subject) -> Iterator[Sequence[sa.Row[Any]]]:
     """Its requests, by id: each with its start, tenant, trace and service."""
-    columns = [request.c.request_id, BEGAN_AT, request.c.tenant_id, request.c.trace_id, request.c.service]
+    columns = [request.c.request_id, requests.BEGAN_AT, request.c.tenant_id, request.c.trace_id, request.c.service]
     for chosen in _chosen(subject):
         yield from pages(database.read, sa.select(*columns).where(*chosen), [request.c.request_id], _PAGE)
 

@@ -27,7 +27,6 @@ from ragtrace.store import totals
 from ragtrace.store.database import bigint, chunks, clean, insert, look_up
 from ragtrace.store.rows import Delta, Exemplar, PageJudgment, PageJudgmentCount, TraceJudgment
 from ragtrace.store.tables import fault, feedback, page_judgment, request
-from ragtrace.store.totals import uncounted
 from ragtrace.types import Fault, Feedback, RequestRecord, content_hash, replace
 
 __all__ = [
@@ -150,7 +149,7 @@ def _uncounted(connection: sa.Connection, incoming: Sequence[Fault]) -> list[Fau
     timed = {
         content_hash(msgspec.json.encode(occurrence).decode()): occurrence for occurrence in incoming if occurrence.at
     }
-    new = uncounted(connection, ((key, _FAULT, bigint(occurrence.at)) for key, occurrence in timed.items()))
+    new = totals.uncounted(connection, ((key, _FAULT, bigint(occurrence.at)) for key, occurrence in timed.items()))
     return [occurrence for occurrence in incoming if not occurrence.at] + [timed[key] for key, _ in sorted(new)]
 
 
@@ -227,7 +226,7 @@ def count_outcomes(connection: sa.Connection, given: Mapping[str, Feedback]) -> 
     outcomes = {identity: found for identity, said in given.items() if (found := outcome_of(said)) is not None}
     requests = _requests(connection, {clean(given[identity].request_id) for identity in outcomes})
     ready = {identity: of for identity in outcomes if (of := requests.get(clean(given[identity].request_id)))}
-    first = uncounted(connection, ((identity, COUNTED, of.started_at) for identity, of in ready.items()))
+    first = totals.uncounted(connection, ((identity, COUNTED, of.started_at) for identity, of in ready.items()))
     return [
         delta
         for identity, _ in sorted(first)

@@ -47,7 +47,6 @@ from ragtrace.store._content import (
 from ragtrace.store.database import Database, bigint, chunks, clean, insert, insert_for, look_up, take_advisory_lock
 from ragtrace.store.rows import COVERAGE, Delta
 from ragtrace.store.tables import addendum, request
-from ragtrace.store.totals import uncounted
 from ragtrace.types import (
     ANALYZER_VERSION,
     Addendum,
@@ -136,7 +135,7 @@ class Batch:
         sources.add(connection, self._reports)
         feedback.take_over(connection, [by_id[request_id] for request_id in sorted(new)])
         begun = ((request_id, _REQUEST, bigint(by_id[request_id].started_at)) for request_id in new)
-        first = uncounted(connection, begun)  # one that was deleted may come again
+        first = totals.uncounted(connection, begun)  # one that was deleted may come again
         judged = feedback.judgments(connection, said, new)
         counts = [_count(by_id[request_id]) for request_id, _ in sorted(first)]
         totals.add(connection, [*counts, *feedback.count_outcomes(connection, judged)])

@@ -26,7 +26,6 @@ from ragtrace.store.tables import (
     score,
     success,
 )
-from ragtrace.store.totals import uncounted
 from ragtrace.types import Analysis, Diagnosis
 
 __all__ = ["analyses", "answered", "finish", "get", "judges", "last_success"]
@@ -265,7 +264,7 @@ def _first(connection: sa.Connection, finished: Sequence[Finished], started: Map
     for each in finished:
         earliest.setdefault((each.job.request_id, each.job.kind), each.job.id)
     begun = ((request_id, kind, started[request_id]) for request_id, kind in earliest)
-    return {earliest[key] for key in uncounted(connection, begun)}
+    return {earliest[key] for key in totals.uncounted(connection, begun)}
 
 
 def _note_success(connection: sa.Connection, services: set[str], now: float) -> None:

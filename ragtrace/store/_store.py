@@ -44,14 +44,9 @@ from ragtrace.store import (
     service_traits as service_views,
     totals,
 )
-from ragtrace.store._compaction import Space
-from ragtrace.store._erasure import Erased, Subject
-from ragtrace.store._garbage import Swept
-from ragtrace.store._inspection import Inspected
 from ragtrace.store._prompt_frames import PromptFrames
 from ragtrace.store.address import Address
 from ragtrace.store.database import Database, clean
-from ragtrace.store.retention import Kept, Pruned
 from ragtrace.store.rows import (
     COVERAGE,
     Assembled,
@@ -95,7 +90,6 @@ from ragtrace.store.rows import (
     Total,
     TraceJudgment,
 )
-from ragtrace.store.series_budget import Place
 from ragtrace.types import ANALYZER_VERSION, Analysis, Fault, Gold, Item, RequestRecord
 
 __all__ = ["Store"]
@@ -525,7 +519,7 @@ class Store:
         with self._database.read() as connection:
             return series_budget.read(connection)
 
-    def expose(self, new: Iterable[Place]) -> None:
+    def expose(self, new: Iterable[series_budget.Place]) -> None:
         """Give values of labels a place behind those that have one, as far as their budgets leave any."""
         with self._database.write() as connection:
             series_budget.add(connection, new)
@@ -853,13 +847,13 @@ class Store:
 
     def prune(
         self,
-        keep: Mapping[Kept, float],
+        keep: Mapping[retention.Kept, float],
         *,
         reports: int | None = None,
         dry_run: bool = False,
         now: float | None = None,
-        on_batch: Callable[[Pruned], object] = lambda pruned: None,
-    ) -> Pruned:
+        on_batch: Callable[[retention.Pruned], object] = lambda pruned: None,
+    ) -> retention.Pruned:
         """Delete requests by age, in small batches, with all that belongs to them but what was counted.
 
         A request is deleted when it is of a kind that `keep` names (`ragtrace.store.retention.KINDS`), and older than
@@ -874,15 +868,15 @@ class Store:
         *,
         dry_run: bool = False,
         now: float | None = None,
-        on_batch: Callable[[Swept], object] = lambda swept: None,
-    ) -> Swept:
+        on_batch: Callable[[garbage.Swept], object] = lambda swept: None,
+    ) -> garbage.Swept:
         """Delete the texts that no request uses, and that none has used for a day.
 
         Raises: CorruptStore when a payload cannot be read.
         """
         return garbage.collect(self._database, _moment(now), dry_run=dry_run, on_batch=on_batch)
 
-    def compact(self, *, full: bool = False) -> tuple[Space, Space, bool | None]:
+    def compact(self, *, full: bool = False) -> tuple[compaction.Space, compaction.Space, bool | None]:
         """Rewrite a SQLite file without free pages, or vacuum PostgreSQL's tables; `full`: rewrite these too.
 
         Returns the space before and after, and whether a rewriting left no copy of a deleted row (None: PostgreSQL
@@ -890,11 +884,11 @@ class Store:
         """
         return compaction.compact(self._database, full=full)
 
-    def find_subject(self, subject: Subject) -> Erased:
+    def find_subject(self, subject: erasure.Subject) -> erasure.Erased:
         """What is stored of a subject."""
         return erasure.find(self._database, subject)
 
-    def erase(self, subject: Subject, *, rewrite: bool = True, reference: str | None = None) -> Erased:
+    def erase(self, subject: erasure.Subject, *, rewrite: bool = True, reference: str | None = None) -> erasure.Erased:
         """Delete it at once, and remember that it was, so that nothing on its way brings it back.
 
         rewrite: write the SQLite file, or PostgreSQL's tables, anew, without which copies of deleted rows stay in them.
@@ -903,7 +897,7 @@ class Store:
         """
         return erasure.erase(self._database, subject, rewrite=rewrite, reference=reference)
 
-    def inspect(self, *, sample: int | None = 1_000) -> Inspected:
+    def inspect(self, *, sample: int | None = 1_000) -> inspection.Inspected:
         """Look whether the store is whole, by the newest `sample` requests and as many other payloads of each
         kind, or (None) by all."""
         return inspection.inspect(self._database, sample)
