@@ -260,6 +260,7 @@ _CONFIDENCE: Final = re.compile(
 _FIELD: Final = re.compile(r"""["']\s*:""")
 
 
+@lru_cache(maxsize=1024)  # as `_abstains`
 def mentions_blanked(text: str) -> str:
     """`text` with what states nothing of the matter blanked out, every character in its place: names of pieces of
     evidence ("passages 1 and 3"), "as far as I can tell", and fields of JSON in which an answer says how sure it is."""
@@ -387,9 +388,19 @@ _SILENT: Final = re.compile(
 _CONDITION: Final = re.compile(r"^\W*(?:if|when|whenever|where|unless)\b[^,.;]*,", re.IGNORECASE)
 
 
+_MAY_ABSTAIN: Final = re.compile(
+    r"""\b(?:i|we|no|not|none|nothing|neither|need|consult)\b|n['’]t|not\b|able\b|impossible|difficult|absent|miss|silent|\bout\b
+    |omit|lack|insufficient|unclear|unanswerable|unknown|n/a""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""One of these stands in whatever `_ABSTAINS` and `_SILENT` find, and in few other sentences: it is sought first."""
+
+
 @lru_cache(maxsize=1024)  # an answer's sentences are asked about several times
 def _abstains(sentence: str) -> bool:
     """Whether a sentence refuses, or says that the evidence is silent."""
+    if not _MAY_ABSTAIN.search(sentence):
+        return False
     rest = _CONDITION.sub("", sentence)
     return bool(_ABSTAINS.search(rest) or _SILENT.search(rest))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from ragtrace.coverage.values import Value
@@ -116,6 +117,7 @@ _ABOUT_TALK: Final = re.compile(
 )
 
 
+@lru_cache(maxsize=1024)
 def needs_retrieval(query: str) -> bool:
     """Whether a request asks for anything that could be retrieved.
 
@@ -138,11 +140,13 @@ def sub_questions(question: str) -> tuple[str, ...]:
     return asking if len(asking) > 1 else (question,)
 
 
+@lru_cache(maxsize=1024)
 def asked_for(question: str) -> Asked | None:
     """The kind of value that answers `question`: a time or period, money, a share; None when it asks for no value."""
     return next((kind for kind, pattern in _KINDS if pattern.search(question)), None)
 
 
+@lru_cache(maxsize=1024)
 def expected_answer(question: str) -> AnswerKind | None:
     """What kind of answer one part of a question asks for; None where its words do not tell ("What is covered?")."""
     kind = next((kind for kind, pattern in _EXPECTED if pattern.search(question)), None)

@@ -24,7 +24,6 @@ from ragtrace.coverage._query import facet_combinations
 from ragtrace.coverage._questions import Asked, asked_for, holds_asked, sub_questions
 from ragtrace.coverage.facets import contradictions, facet_matrix
 from ragtrace.coverage.support import Evidence, Vocabulary
-from ragtrace.coverage.support.readings import SentenceWindow
 from ragtrace.coverage.text import content_words
 from ragtrace.types import Candidate, Claim, Facet
 
@@ -105,7 +104,7 @@ def proxy_scores(
     """The score of each candidate, `(n,)`, for each combination of facets and each part of the question; see
     `proxy_classes`. None at all where no candidate has text."""
     pool = [Evidence.read(candidate.chunk_id, candidate.text or "") for candidate in candidates]
-    if not any(evidence.windows for evidence in pool):
+    if not any(evidence.reading.sentences for evidence in pool):
         return
     facets, table = _required(facets, candidates, facet_matrix(facets, candidates) if matrix is None else matrix)
     judged = np.array([(relevance or {}).get(candidate.chunk_id, 0.0) for candidate in candidates])
@@ -139,19 +138,26 @@ def _weights(part: str, query: str, vocabulary: Vocabulary) -> dict[str, float]:
 
 
 def _relevance(weights: Mapping[str, float], asked: Asked | None, pool: Sequence[Evidence]) -> NDArray[np.float64]:
-    total, words = sum(weights.values()), weights.keys()
+    total, words = sum(weights.values()), frozenset(weights)
     scores = np.zeros(len(pool))
+    sums: dict[frozenset[str], float] = {}  # windows share one of few sets of words with the question
     for index, evidence in enumerate(pool):
-        named = words & evidence.heading
-        ranked: list[tuple[float, SentenceWindow]] = []
-        for window in evidence.windows if total else ():
-            shared = math.fsum(map(weights.__getitem__, named | (words & window.words)))  # the same in every order
-            ranked.append((shared / total / (1 + LENGTH * len(window.words)), window))
+        reading, named = evidence.reading, words & evidence.heading
+        ranked: list[tuple[float, int]] = []
+        for at, (held, size) in enumerate(
+            zip(reading.shared(words), reading.window_sizes, strict=True) if total else ()
+        ):
+            shared = named | held
+            if shared not in sums:
+                sums[shared] = math.fsum(map(weights.__getitem__, shared))  # the same in every order
+            ranked.append((sums[shared] / total / (1 + LENGTH * size), at))
         best = 0.0
-        for score, window in sorted(ranked, key=itemgetter(0), reverse=True):
+        for score, at in sorted(ranked, key=itemgetter(0), reverse=True):
             if score <= best:  # the values of a window are read only where they decide
                 break
-            best = max(best, score if asked is None or holds_asked(asked, window.values) else score * OTHER_KIND)
+            best = max(
+                best, score if asked is None or holds_asked(asked, reading.windows[at].values) else score * OTHER_KIND
+            )
         scores[index] = best
     return scores
 
@@ -196,7 +202,7 @@ def evidence_presence(
         return 0.0
     pool = _read(sorted(candidates, key=lambda candidate: candidate.rank))
     words = content_words(query)
-    if len(pool) < FEWEST or not words or not any(chunk.windows for chunk in pool):
+    if len(pool) < FEWEST or not words or not any(chunk.reading.sentences for chunk in pool):
         return None
     vocabulary = Vocabulary(pool)
     asked = _weighted(words, vocabulary)
@@ -216,7 +222,7 @@ def spoken_share(query: str, candidates: Sequence[Candidate]) -> float | None:
     best one's, in [0, 1]. None without text of any candidate, or without words in the question."""
     pool = _read(candidates)
     asked = _weighted(content_words(query), Vocabulary(pool))
-    return _spoken(asked, pool) if asked and any(chunk.windows for chunk in pool) else None
+    return _spoken(asked, pool) if asked and any(chunk.reading.sentences for chunk in pool) else None
 
 
 def restated_share(claims: Sequence[Claim], candidates: Sequence[Candidate]) -> float:
@@ -241,8 +247,9 @@ def _spoken(asked: dict[str, float], pool: Sequence[Evidence]) -> float:
     for chunk in pool:
         if _share(asked, chunk.words | chunk.heading) <= best:
             continue  # no window of it holds more than all of it
-        named = asked.keys() & chunk.heading
-        best = max(best, *(_share(asked, named | (asked.keys() & window.words)) for window in chunk.windows))
+        words = frozenset(asked)
+        named = words & chunk.heading
+        best = max(best, *(_share(asked, named | held) for held in set(chunk.reading.shared(words))))
     return best
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 from ragtrace.prompts import parsed
@@ -95,6 +96,11 @@ def without_citations(text: str, marks: Sequence[Citation] = (), start: int = 0)
         if mark.start is not None and mark.end is not None:
             first, last = max(0, mark.start - start), min(len(text), mark.end - start)
             text = text[:first] + " " * (last - first) + text[last:]
+    return _without_marks(text)
+
+
+@lru_cache(maxsize=1024)  # an answer's sentences are asked about several times
+def _without_marks(text: str) -> str:
     return _MARK.sub(_blank, text)
 
 

@@ -72,6 +72,7 @@ class Rarity:
         self._chunks = [evidence.words for evidence in pool]
         self._background = background or Background()
         self._weights: dict[str, float] = {}
+        self._sums: dict[frozenset[str], float] = {}
 
     def weight(self, word: str) -> float:
         """The rarity of a word's stem."""
@@ -88,10 +89,16 @@ class Rarity:
 
     def best_share(self, words: Set[str], held: Iterable[Set[str]]) -> float:
         """The largest `share` of some words among any of the sets that hold parts of them."""
-        weights = {word: self.weight(word) for word in words}
-        total = math.fsum(weights.values())
+        total = self._sum(words := frozenset(words))
         parts = {words & each for each in held}
-        return max((math.fsum(weights[word] for word in part) for part in parts), default=0.0) / total if total else 0.0
+        return max(map(self._sum, parts), default=0.0) / total if total else 0.0
+
+    def _sum(self, words: frozenset[str]) -> float:
+        """The weight of some words, summed once: chunks hold one of few sets of a question's words."""
+        known = self._sums.get(words)
+        if known is None:
+            known = self._sums[words] = math.fsum(map(self.weight, words))  # the same in every order
+        return known
 
 
 def question_match(query: str, pool: Sequence[Evidence], rarity: Rarity) -> NDArray[np.float64]:
@@ -112,12 +119,13 @@ def question_match(query: str, pool: Sequence[Evidence], rarity: Rarity) -> NDAr
 
 def spoken_of(words: Set[str], chunk: Evidence, rarity: Rarity) -> float:
     """The share of some words that one window of a chunk holds with its heading: the best one's, in [0, 1]."""
-    if not words or not chunk.windows:
+    if not words or not chunk.reading.sentences:
         return 0.0
+    words = frozenset(words)
     named = words & chunk.heading
     if not (words & chunk.words) - named:  # no window adds anything
         return rarity.share(words, named) if named else 0.0
-    return rarity.best_share(words, (named | (words & window.words) for window in chunk.windows))
+    return rarity.best_share(words, (named | held for held in chunk.reading.shared(words)))
 
 
 BY_WORDS: Final[Mapping[str, float]] = MappingProxyType({

@@ -14,8 +14,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from math import inf
 from typing import Any, Final, TypeAlias
 
@@ -78,18 +79,20 @@ def histogram_deltas(
         buckets: increasing upper bounds, without +Inf.
     """
     fixed = tuple(labels)
-    bounds = (*buckets, inf)
-    first = next(index for index, upper in enumerate(bounds) if value <= upper)
-    series = [
-        Delta(
-            f"{name}_bucket",
-            (*fixed, ("le", bound(upper))),
-            1.0 if index >= first else 0.0,
-            exemplar if index == first else None,
-        )
-        for index, upper in enumerate(bounds)
-    ]
+    first = next(index for index, upper in enumerate((*buckets, inf)) if value <= upper)
+    series = _bucket_deltas(name, fixed, tuple(buckets), first)
+    if exemplar is not None:
+        series = (*series[:first], replace(series[first], exemplar=exemplar), *series[first + 1 :])
     return (*series, Delta(f"{name}_sum", fixed, value), Delta(f"{name}_count", fixed, 1.0))
+
+
+@lru_cache(maxsize=8192)  # of a service few observations differ in more than their value
+def _bucket_deltas(name: str, labels: Labels, buckets: tuple[float, ...], first: int) -> tuple[Delta, ...]:
+    """Of each bucket, +Inf included, 1 from the `first` on that holds an observation, without exemplars."""
+    return tuple(
+        Delta(f"{name}_bucket", (*labels, ("le", bound(upper))), 1.0 if index >= first else 0.0)
+        for index, upper in enumerate((*buckets, inf))
+    )
 
 
 def add(connection: sa.Connection, deltas: Iterable[Delta]) -> None:
@@ -101,8 +104,9 @@ def add(connection: sa.Connection, deltas: Iterable[Delta]) -> None:
     for delta in series_budget.named(connection, tuple(deltas)):
         labels = written.get(delta.labels) or written.setdefault(delta.labels, _written(delta.labels))
         key = (delta.name, labels)
-        new = {"name": key[0], "labels": key[1], "value": 0.0, "first_at": now, **dict.fromkeys(_EXEMPLAR)}
-        row = sums.setdefault(key, new)
+        if (row := sums.get(key)) is None:
+            row = {"name": key[0], "labels": key[1], "value": 0.0, "first_at": now, **dict.fromkeys(_EXEMPLAR)}
+            sums[key] = row
         row["value"] += delta.value
         if delta.exemplar is not None:
             shown = (delta.exemplar.trace_id, delta.exemplar.value, delta.exemplar.at)

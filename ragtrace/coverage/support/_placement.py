@@ -94,11 +94,13 @@ class NearbyWords(NamedTuple):
 
 @dataclass(frozen=True)
 class Placed:
-    """The words of a text in order, of each its term ("" for a stop word) and the index of the value that it is part
-    of, or -1; the values."""
+    """The words of a text in order, in small letters, of each where it starts and ends, its term ("" for a stop word)
+    and the index of the value that it is part of, or -1; the values."""
 
     text: str
-    words: tuple[_Word, ...]
+    words: tuple[str, ...]
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
     word_terms: tuple[str, ...]
     word_places: tuple[int, ...]
     values: tuple[Value, ...]
@@ -108,13 +110,18 @@ class Placed:
         """All of a text's words."""
         unturned = _plain(text)
         found = values(text)  # "no later than" is a bound, though its "no" negates nothing
-        words = tuple(_Word(*each) for each in located_words(text))
-        same = unturned == text
+        located = located_words(text)
+        words, starts, ends = zip(*located, strict=True) if located else ((), (), ())
+        terms = list(map(term_of, words))
+        if unturned != text:
+            terms = [term if unturned[start] != " " else "" for term, start in zip(terms, starts, strict=True)]
         return cls(
             text=text,
             words=words,
-            word_terms=tuple(term_of(word.written) if same or unturned[word.start] != " " else "" for word in words),
-            word_places=tuple(_places([word.start for word in words], found)),
+            starts=starts,
+            ends=ends,
+            word_terms=tuple(terms),
+            word_places=tuple(_places(starts, found)) if found else (-1,) * len(words),
             values=found,
         )
 
@@ -122,6 +129,11 @@ class Placed:
     def terms(self) -> tuple[str, ...]:
         """Its terms, without the negations that negate nothing."""
         return tuple(filter(None, self.word_terms))
+
+    @cached_property
+    def term_set(self) -> frozenset[str]:
+        """Its terms, each once."""
+        return frozenset(filter(None, self.word_terms))
 
     @cached_property
     def places(self) -> tuple[int, ...]:
@@ -147,7 +159,7 @@ class Placed:
     def clauses(self) -> tuple[int, ...]:
         """Of each word the number of its clause."""
         breaks = [match.start() for match in _BREAKS.finditer(self.text)]
-        return tuple(bisect_right(breaks, word.start) for word in self.words)
+        return tuple(bisect_right(breaks, start) for start in self.starts) if breaks else (0,) * len(self.starts)
 
     @cached_property
     def switches(self) -> tuple[Switch, ...]:
@@ -173,7 +185,7 @@ class Placed:
         if (
             switch.kind in _PARTIAL_SENSES
             and switch.first
-            and self.words[switch.first - 1].written in ("not", "nearly", "almost")
+            and self.words[switch.first - 1] in ("not", "nearly", "almost")
         ):
             return _PARTIAL_SENSES[switch.kind]  # "not always" is sometimes, "nearly all" is most
         return switch.sense
@@ -190,10 +202,10 @@ class Placed:
     def names(self) -> tuple[tuple[int, int], ...]:
         """The first and last word of each run of capitalized words that carry meaning."""
         runs: list[tuple[int, int]] = []
-        for index, word in enumerate(self.words):
-            if not self.word_terms[index] or not self.text[word.start].isupper() or self.word_places[index] >= 0:
+        for index, term in enumerate(self.word_terms):
+            if not term or not self.text[self.starts[index]].isupper() or self.word_places[index] >= 0:
                 continue
-            joins = runs and runs[-1][1] == index - 1 and self.text[self.words[index - 1].end : word.start] == " "
+            joins = runs and runs[-1][1] == index - 1 and self.text[self.ends[index - 1] : self.starts[index]] == " "
             runs[-1:] = [(runs[-1][0], index)] if joins else [*runs[-1:], (index, index)]
         return tuple(runs)
 
@@ -202,8 +214,8 @@ class Placed:
         """The first and last word of who or what acts, in small letters: "the works council", "suppliers"."""
         spans: list[tuple[int, int]] = []
         for index, word in enumerate(self.words):
-            is_led = index > 0 and self.words[index - 1].written in _DETERMINERS and self.word_places[index - 1] < 0
-            if not self._may_act(index) or not (is_led or _AGENT.fullmatch(word.written)):
+            is_led = index > 0 and self.words[index - 1] in _DETERMINERS and self.word_places[index - 1] < 0
+            if not self._may_act(index) or not (is_led or _AGENT.fullmatch(word)):
                 continue
             if spans and spans[-1][1] >= index:
                 continue
@@ -216,10 +228,10 @@ class Placed:
     def _may_act(self, at: int, behind: int | None = None) -> bool:
         """Whether a word may be one of a role: it carries meaning, is no value and begins with a small letter."""
         word = self.words[at]
-        is_joined = behind is None or self.text[self.words[behind].end : word.start] == " "
+        is_joined = behind is None or self.text[self.ends[behind] : self.starts[at]] == " "
         term = self.word_terms[at]
-        is_noun = bool(term) and is_content(term) and self.word_places[at] < 0 and not _negates(word.written)
-        return is_noun and is_joined and (behind is None or not _VERBAL.fullmatch(word.written))
+        is_noun = bool(term) and is_content(term) and self.word_places[at] < 0 and not _negates(word)
+        return is_noun and is_joined and (behind is None or not _VERBAL.fullmatch(word))
 
     @cached_property
     def role_terms(self) -> tuple[frozenset[str], ...]:
@@ -242,20 +254,20 @@ class Placed:
     @cached_property
     def negations(self) -> tuple[int, ...]:
         """The places of the negations that negate something."""
-        return tuple(at for at, word in enumerate(self.words) if self.word_terms[at] and _negates(word.written))
+        return tuple(at for at, word in enumerate(self.words) if self.word_terms[at] and _negates(word))
 
     @cached_property
     def heads(self) -> frozenset[int]:
         """The places of the words that a negation belongs to: the next that carries meaning in its clause."""
         found: set[int] = set()
         for negation in self.negations:
-            if self.words[negation].written == "without" or self._is_partial(negation) or self._bounds(negation):
+            if self.words[negation] == "without" or self._is_partial(negation) or self._bounds(negation):
                 continue
             for at in range(negation + 1, min(negation + 1 + SCOPE, len(self.words))):
                 if self.clauses[at] != self.clauses[negation]:
                     break
                 term = self.word_terms[at]
-                if not term or not is_content(term) or term in _HEADLESS or self.words[at].written.endswith("ly"):
+                if not term or not is_content(term) or term in _HEADLESS or self.words[at].endswith("ly"):
                     continue
                 found.add(at)
                 if term not in _LIGHT:
@@ -272,7 +284,7 @@ class Placed:
 
     def _is_partial(self, negation: int) -> bool:
         """Whether a negation leaves some: "not all", "not always"."""
-        return negation + 1 < len(self.words) and self.words[negation + 1].written in _PARTIAL
+        return negation + 1 < len(self.words) and self.words[negation + 1] in _PARTIAL
 
     def is_condition(self, at: int) -> bool:
         """Whether the clause of a word is a condition: what differs there tells of two cases."""
@@ -290,11 +302,10 @@ class Placed:
 
     @cached_property
     def _conditions(self) -> frozenset[int]:
-        pairs = enumerate(zip(self.words, self.clauses, strict=True))
-        begins = [at for at, (_, clause) in pairs if not at or self.clauses[at - 1] != clause]
-        led = [at for at in begins if at and self.words[at].written == "that"]  # "provided that you buy"
-        found = {at for at in begins if self.words[at].written in _CONDITIONS}
-        found |= {at for at in led if self.words[at - 1].written in ("provided", "providing", "assuming", "condition")}
+        begins = [at for at, clause in enumerate(self.clauses) if not at or self.clauses[at - 1] != clause]
+        led = [at for at in begins if at and self.words[at] == "that"]  # "provided that you buy"
+        found = {at for at in begins if self.words[at] in _CONDITIONS}
+        found |= {at for at in led if self.words[at - 1] in ("provided", "providing", "assuming", "condition")}
         clauses = {self.clauses[at] for at in found}  # "Where that is not possible": "that" begins a clause of its own
         return frozenset(clauses | {clause + 1 for clause in clauses if self._lengths[clause] == 1})
 
@@ -328,7 +339,7 @@ class Placed:
     def _negated(self) -> Counter[int]:
         found = Counter(self.clauses[negation] for negation in self.negations)
         for negation in self.negations:  # "Nothing — bees, combs or tools — leaves"
-            if self.words[negation].written in _ALONE and self._lengths[self.clauses[negation]] == 1:
+            if self.words[negation] in _ALONE and self._lengths[self.clauses[negation]] == 1:
                 found[self.clauses[negation] + 1] += 1
         return found
 
@@ -340,13 +351,13 @@ class Placed:
     def _turning(self) -> dict[int, frozenset[str]]:
         found: dict[int, frozenset[str]] = {}
         for word, clause in zip(self.words, self.clauses, strict=True):
-            if (root := stem(word.written)) in _TURNS:
+            if (root := stem(word)) in _TURNS:
                 found[clause] = found.get(clause, frozenset()) | {root}
         return found
 
     def is_exclusive(self, switch: Switch) -> bool:
         """Whether an "only" stands right before one of a pair of opposites: "only if" is "not unless"."""
-        return switch.first > 0 and self.words[switch.first - 1].written == "only"
+        return switch.first > 0 and self.words[switch.first - 1] == "only"
 
     def turned(self, switch: Switch) -> bool:
         """Whether a negation turns a word of a pair: right before it ("not included"), of a comparison anywhere before
@@ -359,12 +370,12 @@ class Placed:
         for at in range(switch.first - 1, max(-1, switch.first - 1 - reach), -1):
             if self.clauses[at] != clause:
                 break
-            found += _negates(self.words[at].written)
+            found += _negates(self.words[at])
         return found % 2 == 1
 
     def bounded(self, switch: Switch) -> Value | None:
         """The value that a bound belongs to: 5 of "at least 5" and of "5 or more"."""
-        written = self.words[switch.first].written
+        written = self.words[switch.first]
         if written in ("or", "and"):
             near: Iterable[int] = range(switch.first - 1, max(-1, switch.first - 1 - BEFORE), -1)
         else:
@@ -427,7 +438,7 @@ class Placed:
     def _unnegated(self) -> tuple[str, ...]:
         """Of each word its term; "" for a stop word or a negation."""
         pairs = zip(self.word_terms, self.words, strict=True)
-        return tuple("" if _negates(word.written) else term for term, word in pairs)
+        return tuple("" if _negates(word) else term for term, word in pairs)
 
     def _around(self, first: int, last: int) -> NearbyWords:
         weights: dict[str, float] = {}
@@ -469,6 +480,11 @@ def relations(claimed: Placed, given: Placed, most: int) -> list[list[Relation |
 def _relation(value: Value, stated: Value) -> Relation | None:
     if (value.dates is None) != (stated.dates is None):
         return None
+    if value.dates and stated.dates and value.other_dates is None and stated.other_dates is None:  # nearly always
+        if value.dates.last < stated.dates.first or stated.dates.last < value.dates.first:
+            return "other"
+        if value.dates == stated.dates and value.bounds is None and stated.bounds is None:
+            return "same"
     if same_kind(value, stated):
         return "same" if says(value, stated) else "other"
     return "loosely" if says(value, stated) else None
@@ -487,7 +503,7 @@ def _negates(term: str) -> bool:
     return term in _NEGATING or term.endswith(("n't", "n’t"))
 
 
-def _places(starts: list[int], stated: tuple[Value, ...]) -> Iterator[int]:
+def _places(starts: Sequence[int], stated: tuple[Value, ...]) -> Iterator[int]:
     """For each start, in order, the index of the value that it lies in, or -1."""
     index = 0
     for start in starts:
@@ -577,14 +593,6 @@ _PARTIAL_SENSES: Final = {"frequency": 2, "quantity": 1}
 """Classes of which a negation leaves some, with the sense that it leaves: "not always"."""
 
 
-class _Word(NamedTuple):
-    """A word of a text as it is written in small letters, and where it begins and ends."""
-
-    written: str
-    start: int
-    end: int
-
-
 @dataclass(frozen=True, slots=True)
 class Switch:
     """A word or phrase of a class in a text: `first` to `last` of its words, and which of the senses it has.
@@ -639,15 +647,15 @@ def _phrases_of(written: str) -> tuple[_Phrase, ...]:
     return tuple(phrase for phrase in found if phrase.exact in ("", written))
 
 
-def _switches(words: Sequence[_Word]) -> Iterator[Switch]:
+def _switches(words: Sequence[str]) -> Iterator[Switch]:
     """The switches of a text; of several phrases of one class at a place the longest."""
     until: dict[str, int] = {}
     for at, word in enumerate(words):
-        for phrase in _phrases_of(word.written):
+        for phrase in _phrases_of(word):
             last = at + len(phrase.rest)
             if at < until.get(phrase.kind, 0) or last >= len(words):
                 continue
-            if all(stem(words[at + 1 + step].written) == term for step, term in enumerate(phrase.rest)):
+            if all(stem(words[at + 1 + step]) == term for step, term in enumerate(phrase.rest)):
                 until[phrase.kind] = last + 1
-                written = " ".join(each.written for each in words[at : last + 1])
+                written = " ".join(words[at : last + 1])
                 yield Switch(phrase.kind, phrase.sense, at, last, phrase.loose, phrase.weak, written)

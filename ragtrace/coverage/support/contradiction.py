@@ -27,6 +27,7 @@ __all__ = ["Finding", "Origin", "compare", "containment", "opposition", "raritie
 
 Origin: TypeAlias = Literal["stated", "computed", "unproven", "unknown", "asked"]
 _OriginOf: TypeAlias = Callable[[Value], Origin]
+_ValueKind: TypeAlias = Literal["same", "unit", "value"]
 
 SAME_MATTER: Final = 0.3  # share of a claim's words, by rarity, that such a sentence holds, or of its own in the claim
 SAME_LENGTH: Final = 0.15  # months and years differ by this share of their days
@@ -177,8 +178,12 @@ def _joined(spoken: Iterable[tuple[str, Said]]) -> dict[str, Said]:
 
 def _finding(sentences: Sequence[_Near], spoken: Sequence[Mapping[str, Said]], doubted: Set[str]) -> Finding:
     both = zip(sentences, spoken, strict=True)
-    against = frozenset(sentence.at for sentence, said in both if any(each.opposes for each in said.values()))
+    against = frozenset(sentence.at for sentence, said in both if _opposes_any(said.values()))
     return Finding(_joined((key, each) for said in spoken for key, each in said.items() if key in doubted), against)
+
+
+def _opposes_any(said: Iterable[Said]) -> bool:
+    return any(each.other >= each.needed and each.opposes for each in said)
 
 
 def _own(statement: Statement, sentence: SentenceWindow) -> float:
@@ -209,19 +214,21 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
     """Other values in the place of a claim's; none where two of them are others, which tells of another case."""
     _, evidence, held, related = sentence
     same_places = frozenset(index for row in related for index, relation in enumerate(row) if relation == "same")
-    kinds = {
-        place: [
-            (index, kind)
-            for index, relation_there in enumerate(row)
-            if (kind := _kind(claimed, place, evidence, index, relation_there, same_places))
-        ]
-        for place, row in enumerate(related[:MOST])
-    }
+    kinds: dict[int, list[tuple[int, _ValueKind]]] = {}
+    for place, row in enumerate(related[:MOST]):
+        number = claimed.values[place].number
+        for index, relation in enumerate(row):
+            if relation is None and number != evidence.values[index].number:
+                continue  # as `_kind` would say: nothing
+            if kind := _kind(claimed, place, evidence, index, relation, same_places):
+                kinds.setdefault(place, []).append((index, kind))
     said = {place for place, kinds_there in kinds.items() if any(kind == "same" for _, kind in kinds_there)}
     is_other = sum(place not in said and any(kind == "value" for _, kind in kinds[place]) for place in kinds) > 1
     for place, kinds_there in kinds.items():
         value, span = claimed.values[place], claimed.spans[place]
         for index, kind in kinds_there:
+            if kind == "value" and is_other:
+                continue
             stated, where = evidence.values[index], evidence.spans[index]
             if span is None or where is None:
                 continue
@@ -231,8 +238,6 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
                 continue
             origin = origin_of(value)
             if origin == "asked" or (origin == "stated" and len(evidence.values) >= CROWDED):
-                continue
-            if kind == "value" and is_other:
                 continue
             if value.kind == "number" and not claimed.counts[place]:
                 origin = "stated"  # that both count the same is not known
@@ -256,7 +261,7 @@ def _same_values(claimed: Placed, sentence: _Near, keys: Set[str]) -> Iterator[t
 
 def _kind(
     claimed: Placed, place: int, evidence: Placed, index: int, relation: Relation | None, same_places: Set[int]
-) -> Literal["same", "unit", "value"] | None:
+) -> _ValueKind | None:
     """What a value of a sentence is to one of the claim: the same, the same number of another unit, or another value
     that could stand in its place; None for none of these. same_places: values of the sentence that the claim states."""
     value, stated = claimed.values[place], evidence.values[index]
@@ -289,6 +294,8 @@ def _swapped(claimed: Placed, place: int, given: Placed, at: int) -> Value | Non
 
 
 def _of_opposites(claimed: Placed, given: Placed, held: float, *, with_agreed: bool) -> Iterator[tuple[str, Said]]:
+    if claimed.switches_by_kind.keys().isdisjoint(given.switches_by_kind):
+        return
     agreeing: dict[tuple[int, int], bool] = {}
     for own, switch in enumerate(claimed.switches[:MOST]):
         for there in given.switches_by_kind.get(switch.kind, ()) if not switch.loose else ():
@@ -335,7 +342,7 @@ def _of_only(claimed: Placed, evidence: Placed, held: float) -> Iterator[tuple[s
         _ALTERNATIVE.search(claimed.text) or _RESTRICTS.search(evidence.text)
     )
     for place, word in enumerate(claimed.words[:-1]):
-        if word.written != "only" or not claimed.next_term(place) or claimed.word_places[place + 1] >= 0:
+        if word != "only" or not claimed.next_term(place) or claimed.word_places[place + 1] >= 0:
             continue
         for there in islice(evidence.spots(claimed.next_term(place)), MOST):
             alike = likeness(claimed.around(place, place), evidence.around(there, there), held)
@@ -385,7 +392,7 @@ def _is_put_otherwise(claimed: Placed, switch: Switch, given: Placed, other: Swi
 
 def _of_negations(claimed: Placed, given: Placed, held: float) -> Iterator[tuple[str, Said]]:
     """A word that one of both negates, and the other has in a clause without any negation."""
-    shared = (claimed.head_terms | given.head_terms) & frozenset(claimed.word_terms) & frozenset(given.word_terms)
+    shared = (claimed.head_terms | given.head_terms) & claimed.term_set & given.term_set
     for term in filter(is_content, shared):
         alike: dict[tuple[int, int], float] = {}
         opposed: list[tuple[int, int]] = []
@@ -397,7 +404,7 @@ def _of_negations(claimed: Placed, given: Placed, held: float) -> Iterator[tuple
                 if _is_negated_otherwise(claimed, own, given, there):
                     opposed.append((own, there))
         for own, _, said in _contrasted(alike, opposed):
-            reason = f"“{claimed.words[own].written}” {NEGATED}"
+            reason = f"“{claimed.words[own]}” {NEGATED}"
             yield f"turn {own}", replace(said, reason=reason, needed=NEEDED["turn"])
 
 
@@ -562,8 +569,8 @@ def _related(claimed: Placed, first: _Spot, second: _Spot, given: Placed, one: _
 
 
 def _is_passive(placed: Placed, between: range) -> bool:
-    return any(placed.words[at].written in ("by", "from") for at in between)
+    return any(placed.words[at] in ("by", "from") for at in between)
 
 
 def _written(placed: Placed, spot: _Spot) -> str:
-    return placed.text[placed.words[spot.first].start : placed.words[spot.last].end]
+    return placed.text[placed.starts[spot.first] : placed.ends[spot.last]]

@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import cached_property, lru_cache
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ragtrace.coverage.support._placement import counted
@@ -161,7 +161,7 @@ class Figures:
 
     @cached_property
     def _exact(self) -> list[float]:
-        return sorted(_numbers(value for part in self._parts for value in part.values))
+        return sorted(set().union(*(_exact_of(part) for part in self._parts)))
 
     def _says(self, words: str) -> bool:
         return any(re.search(rf"\b(?:{words})\b", part.text, re.IGNORECASE) for part in self._parts)
@@ -189,17 +189,18 @@ class Figures:
     @cached_property
     def _unscaled(self) -> list[float]:
         """What figures with a scale of their own are in a table that has the scale in its heading."""
-        found = [figure.value for _, figure in self._figures if _SCALED.search(figure.value.raw)]
-        return sorted(abs(value.number) / scale for value in found for scale in _SCALES)
+        return sorted(chain.from_iterable(_meant_by(part).unscaled for part in self._parts))
 
     @cached_property
-    def _parted(self) -> tuple[list[float], list[float]]:
-        """Shares of one as per cent, and per cent as shares of one."""
-        found = [figure.value for _, figure in self._figures]
-        return (
-            sorted(100 * abs(value.number) for value in found if not value.unit and abs(value.number) <= 1),
-            sorted(abs(value.number) / 100 for value in found if value.unit == "%"),
-        )
+    def _per_cent(self) -> list[float]:
+        """Shares of one as per cent."""
+        found = (figure.value for _, figure in self._figures)
+        return sorted(100 * abs(value.number) for value in found if not value.unit and abs(value.number) <= 1)
+
+    @cached_property
+    def _of_one(self) -> list[float]:
+        """Per cent as shares of one, and `_unscaled`: what a figure without a unit may be."""
+        return sorted(chain(self._unscaled, *(_meant_by(part).shares for part in self._parts)))
 
     def states(self, value: Value) -> bool:
         """Whether the evidence has the figure: as it is, on the scale of its heading, or as a share of one hundred.
@@ -215,8 +216,8 @@ class Figures:
             return _SCALED.search(value.raw) is not None and _has(self._scaled, number)
         if _SCALED.search(value.raw):
             return _has(self._scaled, number)
-        known = self._parted[0] if value.unit == "%" else () if value.unit else (*self._unscaled, *self._parted[1])
-        return _has(sorted(known), number) or (value.unit in CODES and _has(self._unscaled, number))
+        known = self._per_cent if value.unit == "%" else () if value.unit else self._of_one
+        return _has(known, number) or (value.unit in CODES and _has(self._unscaled, number))
 
     def origin(self, value: Value, claim: str, answer: str = "") -> Origin:
         """Where a figure of a claim comes from. Dates and versions are not asked here.
@@ -360,8 +361,32 @@ def _has(known: Sequence[float], number: float) -> bool:
     return place < len(known) and known[place] <= number + slack
 
 
-def _numbers(found: Iterable[Value]) -> list[float]:
-    return list(dict.fromkeys(abs(one.number) for one in found if one.dates is None and one.kind != "version"))
+def _exact_of(part: Reading | SentenceWindow) -> frozenset[float]:
+    """The numbers of one part of the evidence, kept with it: chunks recur, and are asked for each claim."""
+    found: frozenset[float] | None = part.kept.get("exact")
+    if found is None:
+        numbers = (abs(one.number) for one in part.values if one.dates is None and one.kind != "version")
+        found = part.kept["exact"] = frozenset(numbers)
+    return found
+
+
+class _Meant(NamedTuple):
+    """What those of its figures that have a scale are without it, and its per cent as shares of one."""
+
+    unscaled: tuple[float, ...]
+    shares: tuple[float, ...]
+
+
+def _meant_by(part: Reading | SentenceWindow) -> _Meant:
+    found: _Meant | None = part.kept.get("meant")
+    if found is None:
+        figures = [figure.value for figure in part.figures]
+        scaled = [value for value in figures if _SCALED.search(value.raw)]
+        found = part.kept["meant"] = _Meant(
+            tuple(abs(value.number) / scale for value in scaled for scale in _SCALES),
+            tuple(abs(value.number) / 100 for value in figures if value.unit == "%"),
+        )
+    return found
 
 
 @lru_cache(16)

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, pairwise
-from typing import Final, NamedTuple
+from operator import or_
+from typing import Any, Final, NamedTuple
 
 from ragtrace.coverage._claims import FRAME_WORDS, mentions_blanked
 from ragtrace.coverage.citations import without_citations
@@ -39,6 +40,11 @@ class _Read:
 
     def __init__(self, text: str) -> None:
         self.text = text
+
+    @cached_property
+    def kept(self) -> dict[str, Any]:
+        """For what others conclude from it alone."""
+        return {}
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
@@ -100,13 +106,13 @@ class SentenceWindow(_Read):
             return tuple(value for part in self.parts for value in part.values)
         return values(self.text) if any(map(_may_be_value, self.vocabulary)) else ()
 
-    @property
+    @cached_property
     def figures(self) -> tuple[Figure, ...]:
         """Its figures with their places in the chunk's tables."""
         if self._whole is None:
             return tuple(figure for part in self.parts for figure in part.figures)
         reading, start = self._whole
-        places = [each.value.start for each in reading.figures]
+        places = reading.figure_starts
         return reading.figures[bisect_left(places, start) : bisect_left(places, start + len(self.text))]
 
     @cached_property
@@ -141,6 +147,17 @@ class Reading(_Read):
         return (*singles, *(SentenceWindow("", two) for two in pairwise(singles)))
 
     @cached_property
+    def window_sizes(self) -> tuple[int, ...]:
+        """Of each window the number of its words."""
+        words = [sentence.words for sentence in self.sentences]
+        return (*map(len, words), *(len(one | two) for one, two in pairwise(words)))
+
+    def shared(self, words: frozenset[str]) -> list[frozenset[str]]:
+        """Of each window those of some words that it has: cheaper than to build the windows."""
+        single = [words & sentence.words for sentence in self.sentences]
+        return [*single, *map(or_, single, single[1:])]
+
+    @cached_property
     def heading(self) -> frozenset[str]:
         """The words of the first line, which names what the text is about."""
         return _content(terms(self._first_line))
@@ -154,6 +171,11 @@ class Reading(_Read):
     def figures(self) -> tuple[Figure, ...]:
         """Its figures, with row, column and the scale of their heading; the sentences are the rows of prose."""
         return figures_in(self.text, [(sentence.start, sentence.end) for sentence in sentences(self.text)])
+
+    @cached_property
+    def figure_starts(self) -> list[int]:
+        """Where these begin."""
+        return [figure.value.start for figure in self.figures]
 
     @property
     def _first_line(self) -> str:

@@ -239,6 +239,19 @@ _ENDED: Final = re.compile(
         (?:\s+period)?\s+(?:ended|ending)\s+(?:on\s+)?$""",
     re.IGNORECASE | re.VERBOSE,
 )
+_LEADING: Final = tuple(
+    """before preceding pre until til till through by ending ended after following post since starting beginning
+    effective""".split()
+)  # how the last word before a date ends that makes it a bound
+_LED: Final = {
+    "in": ("starting", "beginning"),
+    "on": ("starting", "beginning", "ending", "ended"),
+    "to": ("prior", "up"),
+    "from": ("starting", "as", "effective", "force", "valid"),
+    "than": ("earlier", "later", "sooner"),
+}
+"""The same of words that do so behind one of these alone."""
+_ARTICLES: Final = frozenset("the start end year date of".split())
 _MONTHS: Final = {"three": 3, "six": 6, "nine": 9, "twelve": 12}
 _BETWEEN: Final = re.compile(r"\bbetween\s+$", re.IGNORECASE)
 
@@ -275,6 +288,8 @@ def _delimited(text: str, value: Value) -> Value:
     lead, rest = text[max(0, value.start - _REACH) : value.start], text[value.end : value.end + _REACH]
     if dates is None:
         return value
+    if not _may_delimit(lead):
+        return _delimited_behind(value, dates, rest)
     if period := _ENDED.search(lead):
         whole = DateRange(_beginning(dates.last, period), dates.last)
         return replace(value, start=value.start - len(lead) + period.start(), dates=whole, other_dates=None,
@@ -284,6 +299,23 @@ def _delimited(text: str, value: Value) -> Value:
         if (match := pattern.search(lead)) and (bounds := bound(day, shift)):
             return replace(value, start=value.start - len(lead) + match.start(), bounds=bounds,
                            raw=lead[match.start() :] + value.raw)  # fmt: skip
+    return _delimited_behind(value, dates, rest)
+
+
+def _may_delimit(lead: str) -> bool:
+    """Whether the last words before a date may be those of a bound: nearly none are, which is seen without a search."""
+    if not lead.isascii() or lead[-1:] == "-":
+        return True
+    words = lead.lower().split()
+    if not lead[-1:].isspace() or not words:
+        return False
+    while len(words) > 1 and words[-1] in _ARTICLES:
+        words.pop()
+    last, before = words[-1], words[-2] if len(words) > 1 else ""
+    return last.endswith(_LEADING) or before.endswith(_LED.get(last, ()))
+
+
+def _delimited_behind(value: Value, dates: DateRange, rest: str) -> Value:
     for pattern, bound, day in ((_ONWARD, _begun, dates.first), (_DOWNWARD, _ended, dates.last)):
         if (match := pattern.match(rest)) and (bounds := bound(day, 0)):
             return replace(value, end=value.end + match.end(), bounds=bounds, raw=value.raw + match.group())

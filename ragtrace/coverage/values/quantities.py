@@ -174,6 +174,7 @@ def _amount(digits: str, money: bool, text: str) -> float:
     return float(re.sub(r"[.,]", "", whole) + fraction)
 
 
+@lru_cache(maxsize=4096)  # a text's numbers mostly have one of few words behind them
 def _tail(tail: str, money: bool) -> tuple[float, str, int]:
     """Scale, unit and length of what follows a number: `million euros`, ` consecutive days`, `%`."""
     scale, end = 1.0, 0
@@ -335,6 +336,8 @@ _HEADING: Final = re.compile(
     | (?:^|(?<=[|\t]))[ ]*(?:(?P<e>{_MONEY})\s+)?(?P<alone>{_LONG})(?:\s+of\s+(?P<f>{_MONEY}))?[ ]*(?=$|[|\t])""",
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
+_HEADS: Final = tuple("thousand million billion trillion lakh crore mio mrd tsd mn mln bn tn 000".split())
+_HEADS_SHORT: Final = re.compile(rf"[\s{''.join(CURRENCIES)}][mk](?!\w)", re.IGNORECASE)
 _OWN: Final = re.compile(r"\d\s?(?:hundred|thousand|k|million|m|mn|billion|bn|trillion)\b", re.IGNORECASE)
 _UNSCALED: Final = re.compile(
     r"%|\b(?:per\s?cent|percent\w*|per\s+share|per\s+unit|ratio|margin|eps|rate|yield|year|headcount|employees|days)\b"
@@ -375,7 +378,7 @@ def figures_in(text: str, sentences: Sequence[tuple[int, int]]) -> tuple[Figure,
 
 def _figures(text: str, sentences: Sequence[tuple[int, int]]) -> Iterator[Figure]:
     found = [value for value in values(text) if value.kind in ("quantity", "number")]
-    headings = list(_HEADING.finditer(text))
+    headings = list(_HEADING.finditer(text)) if _may_head(text) else []
     whole: _Scale | None = None
     columns: dict[int, _Scale | None] = {}
     titles: dict[int, str] = {}
@@ -401,13 +404,21 @@ def _figures(text: str, sentences: Sequence[tuple[int, int]]) -> Iterator[Figure
         elif not is_table:
             titles = {}
         label = next((text[slice(*cell)] for cell in cells if text[slice(*cell)].strip()), "") if is_table else ""
+        read: dict[tuple[tuple[int, int], int], frozenset[str]] = {}  # a sentence of several figures is read once
         for value in inside:
             column = _column(cells, value.start) if is_table else -1
             near = [scale for start, scale in row.items() if start < value.start]
             scale = near[-1] if near else None if _UNSCALED.search(label) else columns.get(column, whole)
             place, span = (number, line.span()) if is_table else _sentence(value, sentences, line)
-            words = content_stems(f"{text[slice(*span)]} {titles.get(column, '')}")
-            yield Figure(value, _meant(value, scale), place, column, words)
+            if (span, column) not in read:
+                read[span, column] = content_stems(f"{text[slice(*span)]} {titles.get(column, '')}")
+            yield Figure(value, _meant(value, scale), place, column, read[span, column])
+
+
+def _may_head(text: str) -> bool:
+    """Whether `text` has any of the words that every heading of a scale has: nearly none has, and a look is cheap."""
+    folded = text.casefold()
+    return any(word in folded for word in _HEADS) or _HEADS_SHORT.search(text) is not None
 
 
 def _cells(text: str, line: re.Match[str]) -> list[_Cell]:
