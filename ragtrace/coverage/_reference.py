@@ -156,7 +156,7 @@ def _relevance(weights: Mapping[str, float], asked: Asked | None, pool: Sequence
             if score <= best:  # the values of a window are read only where they decide
                 break
             best = max(
-                best, score if asked is None or holds_asked(asked, reading.windows[at].values) else score * OTHER_KIND
+                best, score if asked is None or holds_asked(asked, reading.window_values(at)) else score * OTHER_KIND
             )
         scores[index] = best
     return scores

@@ -109,11 +109,13 @@ def named(connection: sa.Connection, deltas: Sequence[Delta]) -> list[Delta]:
     folded["service"] = sum(name != service for service, name in names.items())
     counts = [Delta(LABEL_FOLDS.name, (("label", label),), float(count)) for label, count in folded.items() if count]
     renamed = {given: tuple(labels.items()) for given, labels in labelings.items()}
-    return [*(_with(delta, renamed.get(delta.labels, delta.labels)) for delta in deltas), *counts]
+    changed = {given: labels for given, labels in renamed.items() if given != labels}
+    return [*((_with(delta, changed) for delta in deltas) if changed else deltas), *counts]
 
 
-def _with(delta: Delta, labels: Labels) -> Delta:
-    return delta if labels == delta.labels else replace(delta, labels=labels)
+def _with(delta: Delta, changed: Mapping[Labels, Labels]) -> Delta:
+    labels = changed.get(delta.labels)
+    return delta if labels is None else replace(delta, labels=labels)
 
 
 def names(connection: sa.Connection, services: Iterable[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ sense: it is contradicted by it, and does not contradict it.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -440,22 +440,30 @@ class Placed:
         pairs = zip(self.word_terms, self.words, strict=True)
         return tuple("" if _negates(word) else term for term, word in pairs)
 
+    @cached_property
+    def _spoken(self) -> tuple[int, ...]:
+        """The places of the words with such a term."""
+        return tuple(at for at, term in enumerate(self._unnegated) if term)
+
     def _around(self, first: int, last: int) -> NearbyWords:
         weights: dict[str, float] = {}
-        for words, clause in (
-            (range(first - 1, -1, -1), self.clauses[first]),
-            (range(last + 1, len(self.words)), self.clauses[last]),
+        places, clauses, terms = self._spoken, self.clauses, self._unnegated
+        before, behind = bisect_left(places, first), bisect_right(places, last)
+        for near, clause in (
+            (places[max(0, before - REACH) : before][::-1], clauses[first]),
+            (places[behind : behind + REACH], clauses[last]),
         ):
-            distance = 0
-            for at in words:
-                if not (term := self._unnegated[at]):
-                    continue
-                weight = FADING / (FADING + distance) * (1.0 if self.clauses[at] == clause else BEYOND)
-                weights[term] = max(weights.get(term, 0.0), weight)
-                distance += 1
-                if distance == REACH:
-                    break
+            for at, (within, beyond) in zip(near, _WEIGHTS, strict=False):
+                weight, term = within if clauses[at] == clause else beyond, terms[at]
+                if weight > weights.get(term, 0.0):
+                    weights[term] = weight
         return NearbyWords(weights, sum(weights.values()))
+
+
+_WEIGHTS: Final = tuple(
+    (FADING / (FADING + distance), FADING / (FADING + distance) * BEYOND) for distance in range(REACH)
+)
+"""Of the words around a place, by their distance: in its clause, and in another one."""
 
 
 def likeness(claimed: NearbyWords, given: NearbyWords, held: float, fewest: int = FEWEST) -> float:
@@ -467,7 +475,8 @@ def likeness(claimed: NearbyWords, given: NearbyWords, held: float, fewest: int 
     shared = [term for term in claimed.weights if term in given.weights]
     if len(shared) < fewest:
         return 0.0
-    common = sum((claimed.weights[term] * given.weights[term]) ** 0.5 for term in shared)
+    ours, theirs = claimed.weights, given.weights
+    common = sum([(ours[term] * theirs[term]) ** 0.5 for term in shared])
     return float((min(1.0, common / claimed.total) * min(1.0, common / given.total) * held) ** (1 / 3))
 
 

@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cached_property
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from ragtrace.coverage.citations import SUPPORTED
 from ragtrace.coverage.support.contradiction import (
@@ -191,6 +191,11 @@ SMOOTHING: Final = 1.5  # words added to a claim's length: one new word of two s
 _MONTH: Final = 31  # days: what is longer is stated by a time that holds it
 _HEADS: Final = ("people", "person", "user", "seat", "employee")
 _NOTHING_ASKED: Final = Reading("")
+_T = TypeVar("_T")
+
+
+def _union(sets: Sequence[frozenset[_T]]) -> frozenset[_T]:
+    return sets[0] if len(sets) == 1 else frozenset().union(*sets)
 
 
 class Ground:
@@ -204,30 +209,30 @@ class Ground:
     @cached_property
     def vocabulary(self) -> frozenset[str]:
         """Its terms."""
-        return frozenset().union(*(part.vocabulary for part in self._parts))
+        return _union([part.vocabulary for part in self._parts])
 
     @cached_property
     def pairs(self) -> frozenset[str]:
         """Terms that are neighbors somewhere."""
-        return frozenset().union(*(part.pairs for part in self._parts))
+        return _union([part.pairs for part in self._parts])
 
     @cached_property
     def stems(self) -> frozenset[str]:
         """The beginnings of its terms."""
-        return frozenset().union(*(part.stems for part in self._parts))
+        return _union([part.stems for part in self._parts])
 
     @cached_property
     def written(self) -> frozenset[tuple[str, str]]:
         """Its pairs of words as they are written."""
-        return frozenset().union(*(part.written for part in self._parts))
+        return _union([part.written for part in self._parts])
 
     def holds(self, value: Value) -> bool:
         """Whether some part says the value, or says of a day or month which it is and elsewhere in which year."""
-        if any(value.raw == other.raw or says(value, other) for part in self._parts for other in part.values):
-            return True  # "131.750" is read as thousands or not, by the text around it
+        if any(part.said.holds(value) for part in self._parts):
+            return True
         if value.dates is None and value.kind in ("quantity", "number") and self._figures.states(value):
             return True  # as a table states it: the scale stands in its heading
-        if value.dates is None or not any(covers(other, value) for part in self._parts for other in part.values):
+        if value.dates is None or not any(covers(other, value) for part in self._parts for other in part.said.dates):
             return False
         return value.dates.days > _MONTH or self._has_day(value.dates)
 

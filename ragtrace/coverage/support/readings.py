@@ -25,7 +25,7 @@ from ragtrace.coverage.text import (
     terms,
     without_accents,
 )
-from ragtrace.coverage.values import NUMBER_WORDS, Figure, Value, figures_in, values
+from ragtrace.coverage.values import NUMBER_WORDS, Figure, Value, figures_in, says_any, values
 from ragtrace.types import Claim
 
 __all__ = ["Evidence", "Name", "Reading", "SentenceWindow", "Statement", "Vocabulary"]
@@ -84,15 +84,35 @@ class _Read:
         return "".join(filter(str.isalnum, self.folded))
 
 
+class Said(NamedTuple):
+    """The values of a text, ready to be asked for one: how they are written, and the dates apart from the others."""
+
+    raw: frozenset[str]
+    dates: tuple[Value, ...]
+    others: tuple[Value, ...]
+
+    @classmethod
+    def of(cls, found: Sequence[Value]) -> Said:
+        """Those of a text."""
+        dates = tuple(value for value in found if value.dates)
+        return cls(frozenset(value.raw for value in found), dates, tuple(value for value in found if not value.dates))
+
+    def holds(self, value: Value) -> bool:
+        """Whether one of them says a value, or is written alike: "131.750" is read as thousands or not, by the text
+        around it."""
+        return value.raw in self.raw or says_any(value, self.dates if value.dates else self.others)
+
+
 class SentenceWindow(_Read):
-    """One sentence of a chunk, or two that follow each other; whole: the chunk, and where the sentence begins in it."""
+    """One sentence of a chunk, or two that follow each other; whole, start: the chunk, and where it begins there."""
 
     def __init__(
-        self, text: str, parts: Sequence[SentenceWindow] = (), whole: tuple[Reading, int] | None = None
+        self, text: str, parts: Sequence[SentenceWindow] = (), whole: Reading | None = None, start: int = 0
     ) -> None:
         super().__init__(text)
         self.parts = parts
         self._whole = whole
+        self.start = start
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -111,9 +131,13 @@ class SentenceWindow(_Read):
         """Its figures with their places in the chunk's tables."""
         if self._whole is None:
             return tuple(figure for part in self.parts for figure in part.figures)
-        reading, start = self._whole
-        places = reading.figure_starts
-        return reading.figures[bisect_left(places, start) : bisect_left(places, start + len(self.text))]
+        places, start = self._whole.figure_starts, self.start
+        return self._whole.figures[bisect_left(places, start) : bisect_left(places, start + len(self.text))]
+
+    @cached_property
+    def said(self) -> Said:
+        """Its values, ready to be asked for one."""
+        return Said.of(self.values)
 
     @cached_property
     def placed(self) -> Placed:
@@ -138,7 +162,7 @@ class Reading(_Read):
     @cached_property
     def sentences(self) -> tuple[SentenceWindow, ...]:
         """Each sentence as a window of its own."""
-        return tuple(SentenceWindow(sentence.text, whole=(self, sentence.start)) for sentence in sentences(self.text))
+        return tuple(SentenceWindow(sentence.text, (), self, sentence.start) for sentence in sentences(self.text))
 
     @cached_property
     def windows(self) -> tuple[SentenceWindow, ...]:
@@ -157,6 +181,12 @@ class Reading(_Read):
         single = [words & sentence.words for sentence in self.sentences]
         return [*single, *map(or_, single, single[1:])]
 
+    def window_values(self, at: int) -> tuple[Value, ...]:
+        """The values of a window."""
+        count = len(self.sentences)
+        parts = self.sentences[at : at + 1] if at < count else self.sentences[at - count : at - count + 2]
+        return tuple(value for part in parts for value in part.values)
+
     @cached_property
     def heading(self) -> frozenset[str]:
         """The words of the first line, which names what the text is about."""
@@ -168,9 +198,14 @@ class Reading(_Read):
         return tuple(value for window in self.sentences for value in window.values)
 
     @cached_property
+    def said(self) -> Said:
+        """Its values, ready to be asked for one."""
+        return Said.of(self.values)
+
+    @cached_property
     def figures(self) -> tuple[Figure, ...]:
         """Its figures, with row, column and the scale of their heading; the sentences are the rows of prose."""
-        return figures_in(self.text, [(sentence.start, sentence.end) for sentence in sentences(self.text)])
+        return figures_in(self.text, [(each.start, each.start + len(each.text)) for each in self.sentences])
 
     @cached_property
     def figure_starts(self) -> list[int]:

@@ -15,7 +15,7 @@ from ragtrace.coverage.values.quantities import (
     is_reference,
     values,
 )
-from ragtrace.coverage.values.value import DateRange, Value, covers, overlap, same_kind, same_value, says
+from ragtrace.coverage.values.value import DateRange, Value, covers, overlap, same_kind, same_value, says, says_any
 
 __all__ = [
     "NUMBER_WORDS",
@@ -32,5 +32,6 @@ __all__ = [
     "same_kind",
     "same_value",
     "says",
+    "says_any",
     "values",
 ]

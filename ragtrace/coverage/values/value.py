@@ -5,6 +5,7 @@ Units are converted by pint, which is loaded on first use and asked once per uni
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -21,6 +22,7 @@ __all__ = [
     "same_kind",
     "same_value",
     "says",
+    "says_any",
     "unit_of",
 ]
 
@@ -111,6 +113,23 @@ def says(value: Value, given: Value) -> bool:
     if value.dates and given.dates:
         return _names_date(value, given) and not _is_coarse(given, value)
     return same_value(value, given)
+
+
+def says_any(value: Value, given: Iterable[Value]) -> bool:
+    """Whether one of the values `given` says `value` (see `says`); numbers of one unit are compared at once."""
+    if value.dates or value.kind == "version":
+        return any(says(value, other) for other in given)
+    number, unit = value.number, value.unit
+    for other in given:
+        if other.dates or other.kind == "version":
+            if says(value, other):
+                return True
+        elif unit == other.unit or not unit or not other.unit:
+            if number == other.number or _close(number, other.number, 1e-9):
+                return True
+        elif says(value, other):
+            return True
+    return False
 
 
 def covers(given: Value, value: Value) -> bool:
