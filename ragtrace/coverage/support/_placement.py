@@ -239,6 +239,11 @@ class Placed:
         return tuple(frozenset(filter(None, self.word_terms[first : last + 1])) for first, last in self.roles)
 
     @cached_property
+    def all_role_terms(self) -> frozenset[str]:
+        """The words of all roles."""
+        return frozenset().union(*self.role_terms)
+
+    @cached_property
     def name_terms(self) -> tuple[frozenset[str], ...]:
         """Of each name its words that are long enough to tell it."""
         return tuple(

@@ -465,7 +465,10 @@ def _exchanges(
     if min(len(claimed.names), len(evidence.names), len(claimed.all_name_terms & evidence.all_name_terms)) > 1:
         names = _shared(claimed.names, claimed.name_terms, evidence.names, evidence.name_terms)
         yield from _names(claimed, evidence, names, held, NAMES_CROSSED, with_agreed)
-    if held >= ROLES_HELD and min(len(claimed.roles), len(evidence.roles)) > 1:
+    if (
+        held >= ROLES_HELD
+        and min(len(claimed.roles), len(evidence.roles), len(claimed.all_role_terms & evidence.all_role_terms)) > 1
+    ):
         roles = _shared(claimed.roles, claimed.role_terms, evidence.roles, evidence.role_terms)
         yield from _names(claimed, evidence, roles, held, ROLES_CROSSED, with_agreed)
 
@@ -516,13 +519,12 @@ def _shared(
     given_terms: Sequence[frozenset[str]],
 ) -> list[tuple[_Spot, _Spot]]:
     """The names or roles of a claim that a sentence has once, with their places in both."""
-    ours = list(zip(own, own_terms, strict=True))[:MOST_EXCHANGED]
-    theirs = list(zip(given, given_terms, strict=True))[:MOST_EXCHANGED]
+    ours, theirs = own_terms[:MOST_EXCHANGED], given_terms[:MOST_EXCHANGED]
     found = []
-    for place, terms in ours:
-        there = [other for other, others in theirs if not terms.isdisjoint(others)]
-        if len(there) == 1 and sum(not terms.isdisjoint(others) for _, others in ours) == 1:
-            found.append((_Spot(*place), _Spot(*there[0])))
+    for place, terms in zip(own, ours, strict=False):
+        there = [at for at, others in enumerate(theirs) if not terms.isdisjoint(others)]
+        if len(there) == 1 and sum([not terms.isdisjoint(others) for others in ours]) == 1:
+            found.append((_Spot(*place), _Spot(*given[there[0]])))
     return found
 
 

@@ -194,7 +194,7 @@ class Figures:
     @cached_property
     def _per_cent(self) -> list[float]:
         """Shares of one as per cent."""
-        found = (figure.value for _, figure in self._figures)
+        found = (value for part in self._parts for value in part.numbers)
         return sorted(100 * abs(value.number) for value in found if not value.unit and abs(value.number) <= 1)
 
     @cached_property
@@ -380,11 +380,10 @@ class _Meant(NamedTuple):
 def _meant_by(part: Reading | SentenceWindow) -> _Meant:
     found: _Meant | None = part.kept.get("meant")
     if found is None:
-        figures = [figure.value for figure in part.figures]
-        scaled = [value for value in figures if _SCALED.search(value.raw)]
+        scaled = [value for value in part.numbers if _SCALED.search(value.raw)]
         found = part.kept["meant"] = _Meant(
             tuple(abs(value.number) / scale for value in scaled for scale in _SCALES),
-            tuple(abs(value.number) / 100 for value in figures if value.unit == "%"),
+            tuple(abs(value.number) / 100 for value in part.numbers if value.unit == "%"),
         )
     return found
 

@@ -131,8 +131,18 @@ class SentenceWindow(_Read):
         """Its figures with their places in the chunk's tables."""
         if self._whole is None:
             return tuple(figure for part in self.parts for figure in part.figures)
-        places, start = self._whole.figure_starts, self.start
-        return self._whole.figures[bisect_left(places, start) : bisect_left(places, start + len(self.text))]
+        return self._whole.figures[self._places(self._whole)]
+
+    @cached_property
+    def numbers(self) -> tuple[Value, ...]:
+        """The values of its figures."""
+        if self._whole is None:
+            return tuple(value for part in self.parts for value in part.numbers)
+        return self._whole.numbers[self._places(self._whole)]
+
+    def _places(self, whole: Reading) -> slice:
+        starts, start = whole.number_starts, self.start
+        return slice(bisect_left(starts, start), bisect_left(starts, start + len(self.text)))
 
     @cached_property
     def said(self) -> Said:
@@ -208,9 +218,14 @@ class Reading(_Read):
         return figures_in(self.text, [(each.start, each.start + len(each.text)) for each in self.sentences])
 
     @cached_property
-    def figure_starts(self) -> list[int]:
+    def numbers(self) -> tuple[Value, ...]:
+        """The values of its figures, as the whole text has them: found sooner than rows and columns are."""
+        return tuple(value for value in values(self.text) if value.kind in ("quantity", "number"))
+
+    @cached_property
+    def number_starts(self) -> list[int]:
         """Where these begin."""
-        return [figure.value.start for figure in self.figures]
+        return [value.start for value in self.numbers]
 
     @property
     def _first_line(self) -> str:
