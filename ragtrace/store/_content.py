@@ -85,6 +85,7 @@ class _Compressors(threading.local):
     def __init__(self) -> None:
         self.one = zstandard.ZstdCompressor(level=_LEVEL)
         self.of_texts = zstandard.ZstdCompressor(level=_LEVEL_OF_TEXTS)
+        self.back = zstandard.ZstdDecompressor()
 
 
 _COMPRESSORS: Final = _Compressors()
@@ -102,7 +103,7 @@ def _compress_texts(body: bytes) -> bytes:
 
 def decompress(body: bytes) -> bytes:
     """The reverse of both. Raises: zstandard.ZstdError when the bytes are damaged."""
-    return zstandard.decompress(body)
+    return _COMPRESSORS.back.decompress(body)
 
 
 def compress_against(bodies: Sequence[bytes], known: bytes) -> list[bytes]:

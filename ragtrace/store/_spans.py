@@ -381,7 +381,8 @@ def unreadable(connection: sa.Connection, key: Iterable[str]) -> CorruptStore | 
 
 def _inflated(connection: sa.Connection, rows: Sequence[Any]) -> list[StoredPart] | CorruptStore:
     try:
-        texts = fetch_texts(connection, {digest for row in rows for digest in row.texts or ()})
+        hashes = {digest for row in rows for digest in row.texts or ()}
+        texts = fetch_texts(connection, hashes) if hashes else {}
         return [_part(row, texts) for row in rows]
     except CorruptStore as error:
         return error

@@ -124,7 +124,7 @@ class SentenceWindow(_Read):
         """What it says in figures."""
         if self.parts:
             return tuple(value for part in self.parts for value in part.values)
-        return values(self.text) if any(map(_may_be_value, self.vocabulary)) else ()
+        return values(self.text) if any(map(_may_be_value, self.terms)) else ()
 
     @cached_property
     def figures(self) -> tuple[Figure, ...]:
