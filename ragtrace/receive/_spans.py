@@ -37,6 +37,7 @@ __all__ = [
     "SpanReading",
     "Status",
     "Step",
+    "column",
     "grouped",
     "has_gaps",
     "identifier",
@@ -107,6 +108,8 @@ class ReceivedSpan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def sampled_ranking(self) -> SampledRanking | None:
         """How the order of the candidates was drawn, where the span says so in numbers that can be."""
+        if not any(name in self.attributes for name in _RANKING.values()):  # nearly always
+            return None
         with suppress(Unreadable):
             return read_sampled_ranking({field: self.attributes.get(name) for field, name in _RANKING.items()})
         return None
@@ -355,16 +358,29 @@ def listed(value: Any, *names: str) -> list[Any] | None:
 
 def grouped(attributes: Attributes, prefix: str) -> Groups:
     """Flattened lists put together again: `prefix.N.rest = value` becomes {N: {rest: value}}, by N."""
-    names = tuple(attributes)
-    is_usual = len(names) <= _FEW and sum(map(len, names)) <= _SHORT
-    layout = _known_layout(names) if is_usual else _layout(names)
+    layout = _layout_of(tuple(attributes))
     values = list(attributes.values())
     return {number: {rest: values[at] for at, rest in group} for number, group in layout.get(prefix, ())}
+
+
+def column(attributes: Attributes, prefix: str, rest: str) -> dict[int, Any]:
+    """Of each place of a flattened list one value, None where it lacks that: {N: `prefix.N.rest`}. Sooner than all."""
+    layout = _layout_of(tuple(attributes))
+    values = list(attributes.values())
+    return {
+        number: next((values[at] for at, name in group if name == rest), None)
+        for number, group in layout.get(prefix, ())
+    }
 
 
 def has_gaps(*lists: dict[int, Any]) -> bool:
     """Whether the first places are missing: the SDK drops the oldest attributes first."""
     return any(len(groups) != next(reversed(groups), -1) + 1 for groups in lists)
+
+
+def _layout_of(names: tuple[str, ...]) -> _Layout:
+    is_usual = len(names) <= _FEW and sum(map(len, names)) <= _SHORT
+    return _known_layout(names) if is_usual else _layout(names)
 
 
 @lru_cache(maxsize=64)

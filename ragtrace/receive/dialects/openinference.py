@@ -18,6 +18,7 @@ from ragtrace.receive._spans import (
     Retrieved,
     SpanGeneration,
     SpanReading,
+    column,
     grouped,
     has_gaps,
     identifier,
@@ -122,15 +123,16 @@ def documents(groups: Groups, attributes: Attributes) -> list[dict[str, Any]]:
     read_documents = []
     for group in groups.values():
         document: dict[str, Any] = {}
-        chunk_id, body, score = identifier(group.get(names.DOCUMENT_ID)), _shown(group, names.DOCUMENT_CONTENT), None
+        given, body, score = group.get(names.DOCUMENT_ID), group.get(names.DOCUMENT_CONTENT), None
+        chunk_id = given if type(given) is str and given else identifier(given)
         if chunk_id is not None:
             document["id"] = chunk_id
-        if isinstance(body, str) and body:
+        if isinstance(body, str) and body and body != _HIDDEN:
             document["text"] = body
         if names.DOCUMENT_METADATA in group and (metadata := mapping(group[names.DOCUMENT_METADATA])):
             document["metadata"] = metadata
-            score = number(metadata.get("score", metadata.get("relevance_score")))
-        if (score := number(group.get(names.DOCUMENT_SCORE, score))) is not None:
+            score = metadata.get("score", metadata.get("relevance_score"))
+        if (score := number(group.get(names.DOCUMENT_SCORE, number(score)))) is not None:
             document["score"] = score
         read_documents.append(document)
     return _identified(read_documents, attributes)
@@ -158,11 +160,11 @@ def _returned(given: Attributes) -> list[Any] | None:
 
 
 def _reranked(given: Attributes) -> Reranked:
-    before, after = grouped(given, names.RERANKER_INPUTS), grouped(given, names.RERANKER_OUTPUTS)
-    ids = tuple([found for each in before.values() if (found := identifier(each.get(names.DOCUMENT_ID))) is not None])
+    before, after = column(given, names.RERANKER_INPUTS, names.DOCUMENT_ID), grouped(given, names.RERANKER_OUTPUTS)
+    ids = tuple([found for each in before.values() if (found := identifier(each)) is not None])
     are_named = len(ids) == len(before)
     return Reranked(
-        given=None if are_named else documents(before, given),
+        given=None if are_named else documents(grouped(given, names.RERANKER_INPUTS), given),
         given_ids=ids if are_named else (),
         kept=documents(after, given) or _returned(given),
         incomplete=has_gaps(before, after),
