@@ -7,21 +7,45 @@ carry character offsets into the text they were read from. No model, no torch.
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import sentencex
 import snowballstemmer
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property
+else:
+
+    class cached_property:
+        """The same without the lock that it had before Python 3.12: a chunk has dozens of readings, and each first look
+        would take it. Two threads that look at once read twice, and find the same."""
+
+        def __init__(self, read: Callable[[Any], Any]) -> None:
+            self._read = read
+            self.__doc__ = read.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self._name = name
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            found = instance.__dict__[self._name] = self._read(instance)
+            return found
+
 
 __all__ = [
     "NEGATIONS",
     "Readings",
     "Sentence",
+    "cached_property",
     "content_stems",
     "content_words",
     "is_code",

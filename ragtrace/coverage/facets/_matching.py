@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -24,7 +24,7 @@ from packaging.version import Version
 
 from ragtrace.coverage.facets._entities import CODE, Reference, TextReferences, reference_of
 from ragtrace.coverage.facets._places import Place, is_ambiguous, place_match, places_in, places_of
-from ragtrace.coverage.text import Readings, stem, without_accents, words
+from ragtrace.coverage.text import Readings, cached_property, stem, without_accents, words
 from ragtrace.coverage.values import DateRange, Value, date_ranges, overlap, values
 from ragtrace.coverage.values.quantities import AmountWanted, amount_match, amount_wanted
 from ragtrace.coverage.values.versions import Constraint, constraint_of, version_match, versions_of, versions_stated

@@ -16,10 +16,10 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ragtrace.coverage.text import is_content, located_words, stem, term_of
+from ragtrace.coverage.text import cached_property, is_content, located_words, stem, term_of
 from ragtrace.coverage.values import Value, is_example, is_reference, same_kind, says, values
 
 __all__ = [

@@ -14,13 +14,13 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import chain, combinations, islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ragtrace.coverage.support._placement import counted
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
-from ragtrace.coverage.text import content_stems
+from ragtrace.coverage.text import cached_property, content_stems
 from ragtrace.coverage.values import DateRange, Figure, Value, values
 from ragtrace.coverage.values.value import CODES, base
 

@@ -28,7 +28,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from functools import cached_property
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from ragtrace.coverage.citations import SUPPORTED
@@ -52,7 +51,7 @@ from ragtrace.coverage.support.readings import (
     Statement,
     Vocabulary,
 )
-from ragtrace.coverage.text import Sentence, sentences, stem
+from ragtrace.coverage.text import Sentence, cached_property, sentences, stem
 from ragtrace.coverage.values import DateRange, Value, covers, says
 from ragtrace.types import Candidate, Claim, PackedChunk
 

@@ -7,7 +7,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import chain, pairwise
 from operator import or_
 from typing import Any, Final, NamedTuple
@@ -17,6 +17,7 @@ from ragtrace.coverage.citations import without_citations
 from ragtrace.coverage.support._placement import Placed
 from ragtrace.coverage.text import (
     Readings,
+    cached_property,
     content_stems,
     is_content,
     located_terms,
