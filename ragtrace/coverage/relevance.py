@@ -258,7 +258,11 @@ def _holds(kind: AnswerKind, answer: str, part: str) -> bool:
     stated = {_meant(value) for value in values(part)}
     given = [value for value in values(answer) if _meant(value) not in stated]
     if kind in ("duration", "time"):
-        return any(value.dates is not None or value.unit in _PERIODS or _is_year(value) for value in given)
+        return any(
+            value.dates is not None or value.unit in _PERIODS or value.kind == "clock" or _is_year(value)
+            for value in given
+        )
+    given = [value for value in given if value.kind != "clock"]
     if kind == "money":  # with or without a currency that is known: "900 crowns"
         return any(value.dates is None and value.unit not in _PERIODS for value in given)
     return kind in ("number", "share") and any(kind == "number" or value.unit == "%" for value in given)

@@ -14,6 +14,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, combinations, islice
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -21,7 +22,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from ragtrace.coverage.support._placement import counted
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
 from ragtrace.coverage.text import cached_property, content_stems
-from ragtrace.coverage.values import DateRange, Figure, Value, values
+from ragtrace.coverage.values import DateRange, Figure, Value, says, values
 from ragtrace.coverage.values.value import CODES, base
 
 __all__ = ["Figures", "Origin"]
@@ -109,6 +110,7 @@ _PARTS: Final = {
 """Shares in words, in per cent."""
 _EXACT: Final = 1e-6
 _PERCENT: Final = frozenset(("%", "percentage point"))
+_WHOLE_DAY: Final = 1440
 _CALENDAR: Final = {"day": 1.0, "week": 7.0, "month": 30.44, "year": 365.25}
 
 
@@ -229,6 +231,8 @@ class Figures:
         Returns: `stated` (see `states`), `computed` within the rounding that is shown, `unproven` where the claim says
             that it computes and no operation gives the figure (an operand may stand nowhere), or `unknown`.
         """
+        if value.kind == "clock":
+            return self._origin_of_time(value, claim, answer)
         if self.states(value):
             return "stated"
         if _is_of_calendar(value):
@@ -247,6 +251,34 @@ class Figures:
         if any(abs(part * number - abs(value.number)) <= slack for number in results for part in parts):
             return "computed"
         return "unproven" if wording.computes else "unknown"
+
+    def _origin_of_time(self, value: Value, claim: str, answer: str) -> Origin:
+        """The same of a time of the day: one that is so long before or after another one is computed."""
+        known = self._clocks
+        if any(says(value, other) for other in known):
+            return "stated"
+        wording = _wording(claim, self._asked, answer or claim)
+        named = [one for one in values(f"{self._asked} {answer or claim}") if one.kind == "clock"]
+        operands = [*wording.own, *wording.rest, *self._given(f"{self._asked} {claim}")]
+        spans = {span for one in operands if one.unit and (span := _in("minute", one))}
+        for other in [*known, *named][:MOST]:
+            if any(says(value, replace(other, number=other.number + span)) for one in spans for span in (one, -one)):
+                return "computed"
+        return "unproven" if wording.computes else "unknown"
+
+    @cached_property
+    def _clocks(self) -> list[Value]:
+        return [value for part in self._parts for value in part.values if value.kind == "clock"]
+
+    def _opened(self, unit: str, text: str) -> Iterator[float]:
+        """How long it is from one time of the day to another, of two that the evidence, or claim and question, name."""
+        if unit not in ("hour", "minute"):
+            return
+        named = [value for value in values(text) if value.kind == "clock"]
+        for clocks in (*([value for value in part.values if value.kind == "clock"] for part in self._parts), named):
+            for one, two in combinations(clocks[:MOST], 2):
+                minutes = (two.number - one.number) % _WHOLE_DAY
+                yield minutes / (60.0 if unit == "hour" else 1.0)
 
     def _results(self, value: Value, claim: str, wording: _Wording) -> Iterator[float]:
         """What could be computed that `value` could stand for, in its unit."""
@@ -282,6 +314,7 @@ class Figures:
                         if figure.value.unit == "%")  # fmt: skip
         yield from _times(value.unit, [*own, *given], wording)
         yield from _spans(value, wording.dates)
+        yield from self._opened(value.unit, text)
 
     def _given(self, text: str) -> list[_Operand]:
         """The figures of those rows of the evidence that have most of the words of claim and question."""
@@ -365,9 +398,13 @@ def _exact_of(part: Reading | SentenceWindow) -> frozenset[float]:
     """The numbers of one part of the evidence, kept with it: chunks recur, and are asked for each claim."""
     found: frozenset[float] | None = part.kept.get("exact")
     if found is None:
-        numbers = (abs(one.number) for one in part.values if one.dates is None and one.kind != "version")
+        numbers = (abs(one.number) for one in part.values if _is_figure(one))
         found = part.kept["exact"] = frozenset(numbers)
     return found
+
+
+def _is_figure(value: Value) -> bool:
+    return value.dates is None and value.kind not in ("version", "clock")
 
 
 class _Meant(NamedTuple):
@@ -408,7 +445,7 @@ def _wording(claim: str, asked: str, answer: str) -> _Wording:
 
 
 def _operands(found: Iterable[Value]) -> tuple[_Operand, ...]:
-    figures = (value for value in found if value.dates is None and value.kind != "version")
+    figures = filter(_is_figure, found)
     return tuple(dict.fromkeys(_Operand(abs(value.number), value.unit) for value in figures))
 
 

@@ -23,6 +23,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ragtrace.coverage.text import content_stems, is_english
+from ragtrace.coverage.values.clock import clock_times
 from ragtrace.coverage.values.dates import dates_of
 from ragtrace.coverage.values.value import CODES, CURRENCIES, Value, base, same_kind, same_value, unit_of
 from ragtrace.coverage.values.versions import versions_in_values
@@ -51,7 +52,7 @@ def values(text: str) -> tuple[Value, ...]:
     if _is_csv(text):  # 310,295 are two figures there, and "1,577" is one
         text = _QUOTED.sub(lambda match: ";" if match[0] == "," else match[0], text)
     found = dates_of(text)
-    for more in (versions_in_values(text), _quantities_of(text)):
+    for more in (versions_in_values(text), clock_times(text), _quantities_of(text)):
         found = _merged(found, more)
     return tuple(found)
 
@@ -219,7 +220,7 @@ def is_reference(text: str, value: Value) -> bool:
 
 def head_of(text: str, value: Value) -> str | None:
     """The word that such a number belongs to, in small letters ("section"); "" for one in brackets; else None."""
-    if value.kind == "quantity" or value.bounds or not text[value.start : value.start + 1].isdigit():
+    if value.kind in ("quantity", "clock") or value.bounds or not text[value.start : value.start + 1].isdigit():
         return None
     lead = text[max(0, value.start - _REACH) : value.start]
     if match := _HEAD.search(lead):

@@ -5,6 +5,7 @@ Units are converted by pint, which is loaded on first use and asked once per uni
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
@@ -12,8 +13,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 __all__ = [
+    "CLOCK",
     "CODES",
     "CURRENCIES",
+    "HALF_CLOCK",
     "DateRange",
     "Value",
     "base",
@@ -25,6 +28,12 @@ __all__ = [
     "says_any",
     "unit_of",
 ]
+
+
+CLOCK: Final = "clock"
+"""The unit of a time of the day, which is in minutes since midnight."""
+HALF_CLOCK: Final = "clock of 12 hours"
+"""The same where before or after noon is not said: 5:30 is 17:30 as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +56,7 @@ class DateRange:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value at `text[start:end]`. `kind`: date, quantity (with `unit`), version or number.
+    """One value at `text[start:end]`. `kind`: date, clock (a time of the day), quantity (with `unit`), version or number.
 
     `dates` is the interval that a date names; `bounds` the one that it delimits ("before 2023", "since May 2024").
     """
@@ -83,6 +92,10 @@ def overlap(wanted: DateRange, given: DateRange) -> float:
     return shared / min(wanted.days, given.days)
 
 
+_NO_AMOUNT: Final = frozenset(("version", "clock"))
+_DAY: Final = 1440
+_HALF_DAY: Final = 720
+_DIGITS: Final = re.compile(r"\d+")
 _CALENDAR: Final = frozenset(("month", "year"))  # a month is 28 to 31 days
 _SAME: Final = 0.5  # share of the shorter interval from which two dates are the same
 _SAME_SPAN: Final = 0.9  # share of the longer of two spans of years
@@ -102,9 +115,19 @@ def same_value(one: Value, other: Value) -> bool:
         return False
     if one.kind == "version" or other.kind == "version":
         return one.raw == other.raw
+    if one.kind == "clock" or other.kind == "clock":
+        return _same_clock(one, other)
     if one.unit == other.unit or not one.unit or not other.unit or _degrees(one, other):
         return _close(one.number, other.number, 1e-9)
     return _converts(one, other)
+
+
+def _same_clock(one: Value, other: Value) -> bool:
+    """Whether two values name one time of the day; a plain number is an hour: "opens at 9" for 9:00."""
+    if one.kind != other.kind:
+        plain, clock = (one, other) if other.kind == "clock" else (other, one)
+        return plain.kind == "number" and (60 * plain.number - clock.number) % _HALF_DAY == 0
+    return (one.number - other.number) % (_DAY if one.unit == other.unit == CLOCK else _HALF_DAY) == 0
 
 
 def says(value: Value, given: Value) -> bool:
@@ -112,16 +135,18 @@ def says(value: Value, given: Value) -> bool:
     every one within a bound, and as exact. That it holds since 1990 does not say 2011, nor does "in 2026" say May 4."""
     if value.dates and given.dates:
         return _names_date(value, given) and not _is_coarse(given, value)
+    if given.kind == "clock" and value.kind == "number" and value.number in map(float, _DIGITS.findall(given.raw)):
+        return True  # 30 of 17:30, where the claim has it apart
     return same_value(value, given)
 
 
 def says_any(value: Value, given: Iterable[Value]) -> bool:
     """Whether one of the values `given` says `value` (see `says`); numbers of one unit are compared at once."""
-    if value.dates or value.kind == "version":
+    if value.dates or value.kind in _NO_AMOUNT:
         return any(says(value, other) for other in given)
     number, unit = value.number, value.unit
     for other in given:
-        if other.dates or other.kind == "version":
+        if other.dates or other.kind in _NO_AMOUNT:
             if says(value, other):
                 return True
         elif unit == other.unit or not unit or not other.unit:
@@ -155,7 +180,7 @@ def same_kind(one: Value, other: Value) -> bool:
         return bool(one.dates and other.dates)
     if one.kind != other.kind:
         return False
-    if one.unit == other.unit or _degrees(one, other):
+    if one.kind == "clock" or one.unit == other.unit or _degrees(one, other):
         return True
     return bool(one.unit and other.unit) and base(one.unit)[0] == base(other.unit)[0]
 
