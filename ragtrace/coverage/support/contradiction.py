@@ -241,7 +241,7 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
                 continue
             if value.kind == "number" and not claimed.counts[place]:
                 origin = "stated"  # that both count the same is not known
-            needed = NEEDED["unit"] if kind == "unit" else NEEDED[origin]
+            needed = NEEDED["unit"] if kind == "unit" and origin != "stated" else NEEDED[origin]
             fewest = 1 if origin == "unknown" else FEWEST_AROUND
             alike = likeness(claimed.around(*span), evidence.around(*where), held, fewest)
             yield f"value {place}", Said(0.0, alike, f"{value.raw}, the evidence says {stated.raw}", needed)

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain, combinations, islice
+from itertools import chain, combinations, islice, permutations
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ragtrace.coverage.support._placement import counted
@@ -204,13 +204,27 @@ class Figures:
         """Per cent as shares of one, and `_unscaled`: what a figure without a unit may be."""
         return sorted(chain(self._unscaled, *(_meant_by(part).shares for part in self._parts)))
 
+    def _counts_alike(self, value: Value) -> bool:
+        """Whether the evidence has the number of a value with its unit or with none, or with one of another dimension,
+        which may be misread: six months do not state six days."""
+        if not value.unit:
+            return True
+        slack = _EXACT * max(1.0, abs(value.number))
+        units = {
+            other.unit
+            for part in self._parts
+            for other in part.values
+            if abs(abs(other.number) - abs(value.number)) <= slack and _is_figure(other)
+        }
+        return any(unit == value.unit or not _is_other_unit(value.unit, unit) for unit in units)
+
     def states(self, value: Value) -> bool:
         """Whether the evidence has the figure: as it is, on the scale of its heading, or as a share of one hundred.
 
         A figure of one digit is taken as it is.
         """
         number = abs(value.number)
-        if _has(self._exact, number):
+        if _has(self._exact, number) and self._counts_alike(value):
             return True
         if value.unit == "%" and (words := _PARTS.get(round(number))) and self._says(words):
             return True
@@ -403,6 +417,14 @@ def _exact_of(part: Reading | SentenceWindow) -> frozenset[float]:
     return found
 
 
+def _is_other_unit(one: str, other: str) -> bool:
+    """Whether the same number of both is another amount: days and weeks, grams and kilograms, euros and dollars."""
+    if one in CODES and other in CODES:
+        return True
+    (dimension, scale, _), (other_dimension, other_scale, _) = base(one), base(other)
+    return bool(other) and dimension == other_dimension and scale != other_scale
+
+
 def _is_figure(value: Value) -> bool:
     return value.dates is None and value.kind not in ("version", "clock")
 
@@ -517,6 +539,11 @@ def _several(unit: str, own: Sequence[_Operand], operations: Set[str], text: str
     if "product" in operations:
         yield from (math.prod(one.number for one in chosen) for chosen in combinations(own[:6], 3))
         yield from (2 * one.number * two.number for one, two in combinations(own[:6], 2) if "twice" in text)
+    if {"sum", "product"} <= operations:  # 220 euros and three times 15
+        for one, price in permutations(own[:6], 2):
+            counts = (count.number for count in own[:6] if not count.unit and count not in (one, price))
+            if one.unit == unit == price.unit:
+                yield from (one.number + count * price.number for count in counts)
     if "difference" in operations:
         yield from (one - two - three for one in numbers for two, three in combinations(numbers, 2))
     if unit == "%" and operations & {"difference", "sum"}:

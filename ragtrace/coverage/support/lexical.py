@@ -23,6 +23,7 @@ among the chunk's sentences; a value counts in whichever form it is written.
 from __future__ import annotations
 
 import math
+import re
 from calendar import month_abbr, month_name
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -231,9 +232,17 @@ class Ground:
             return True
         if value.dates is None and value.kind in ("quantity", "number") and self._figures.states(value):
             return True  # as a table states it: the scale stands in its heading
+        if value.number == 1 and value.unit and self._says_one(value):
+            return True
         if value.dates is None or not any(covers(other, value) for part in self._parts for other in part.said.dates):
             return False
         return value.dates.days > _MONTH or self._has_day(value.dates)
+
+    def _says_one(self, value: Value) -> bool:
+        """Whether the evidence has an hour where one hour is said: an article is no value of its own."""
+        unit = value.raw.split()[-1].rpartition("-")[2].casefold().removesuffix("s")
+        pattern = re.compile(rf"\b(?:an?|each|per|every)\s(?:[a-z]+\s)?{re.escape(unit)}\b", re.IGNORECASE)
+        return any(pattern.search(part.text) for part in self._parts)
 
     @cached_property
     def _figures(self) -> Figures:

@@ -48,6 +48,7 @@ _FROM: Final = re.compile(
 )
 _MAY_BE: Final = re.compile(r"\d:\d|\d\s?h\s?\d|[ap]\.?\s?m\b|o['’]\s?clock|\buhr\b|noon|midday|midnight|(?:past|quarter to)\s")
 _LENGTH: Final = re.compile(r"\s?(?:hours?|hrs?|minutes?|mins?|seconds?|km|miles?)\b", re.IGNORECASE)
+_EARLIEST: Final = 7
 _REACH: Final = 24
 _DAY: Final = 1440
 
@@ -78,6 +79,8 @@ def _value(match: re.Match[str]) -> Value | None:
         minutes = 60 * _hour(match["of"]) + _OFFSETS[" ".join(off.casefold().split())]
         return _clock(text, start, end, *_of_half(minutes, match["then"] or ""))
     if match["french"]:
+        if int(match["french"]) < _EARLIEST:
+            return None  # "2 h 30" is how long
         return _clock(text, start, end, 60 * int(match["french"]) + int(match["after"]), is_sure=True)
     if match["short"]:
         hour = _hour(match["short"])
@@ -89,8 +92,8 @@ def _value(match: re.Match[str]) -> Value | None:
         return _clock(text, start, end, minutes, is_sure=is_sure or named == "uhr")
     hour, half = match["hour"], (match["half"] or "").casefold()
     minutes, is_sure = _of_half(60 * int(hour) + int(match["minute"]), half if half[:1] in ("a", "p") else "")
-    is_sure = is_sure or hour[0] == "0" or int(hour) > 12 or half in ("uhr", "h")
-    if not half and (_LENGTH.match(text, end) or not (is_sure or _stands_as_time(text, start, end))):
+    is_sure = is_sure or hour[0] == "0" or int(hour) > 12 or half == "uhr"
+    if half in ("", "h") and (_LENGTH.match(text, end) or not (is_sure or _stands_as_time(text, start, end))):
         return None
     return _clock(text, start, end, minutes, is_sure=is_sure)
 

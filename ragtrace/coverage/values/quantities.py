@@ -25,6 +25,7 @@ from typing import Final, NamedTuple
 from ragtrace.coverage.text import content_stems, is_english
 from ragtrace.coverage.values.clock import clock_times
 from ragtrace.coverage.values.dates import dates_of
+from ragtrace.coverage.values.number_words import NUMBER_WORDS, WrittenNumber, written_numbers
 from ragtrace.coverage.values.value import CODES, CURRENCIES, Value, base, same_kind, same_value, unit_of
 from ragtrace.coverage.values.versions import versions_in_values
 
@@ -52,7 +53,7 @@ def values(text: str) -> tuple[Value, ...]:
     if _is_csv(text):  # 310,295 are two figures there, and "1,577" is one
         text = _QUOTED.sub(lambda match: ";" if match[0] == "," else match[0], text)
     found = dates_of(text)
-    for more in (versions_in_values(text), clock_times(text), _quantities_of(text)):
+    for more in (versions_in_values(text), clock_times(text), _written_of(text), _quantities_of(text)):
         found = _merged(found, more)
     return tuple(found)
 
@@ -81,13 +82,6 @@ def _merged(taken: list[Value], more: list[Value]) -> list[Value]:
     return merged + taken[index:]
 
 
-NUMBER_WORDS: Final = {
-    word: number
-    for number, word in enumerate(
-        """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
-        seventeen eighteen nineteen twenty""".split()
-    )
-} | {"thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
 _TENS: Final = tuple(word for word, number in NUMBER_WORDS.items() if number >= 20)
 _ONES: Final = tuple(word for word, number in NUMBER_WORDS.items() if 0 < number < 10)
 _SCALES: Final = {"hundred": 1e2, "thousand": 1e3, "k": 1e3, "million": 1e6, "m": 1e6, "mn": 1e6, "billion": 1e9,
@@ -106,6 +100,9 @@ _NUMBER: Final = re.compile(
       (?:\s{_GOES_ON}[a-zà-ÿ]+)?)""",
     re.IGNORECASE | re.VERBOSE,
 )
+_WRITTEN_TAIL: Final = re.compile(
+    rf"(?:[-\s]?{_GOES_ON}(?:per\s?cent\b|[{_SIGNS}]|{_UNIT}))?(?:\s{_GOES_ON}[a-zà-ÿµ]+)?", re.IGNORECASE
+)
 _TAIL_TOKEN: Final = re.compile(rf"[{_SIGNS}]|{_UNIT}", re.IGNORECASE)
 _POWER: Final = re.compile(r"(?:square|cubic)\s(?:met(?:er|re)|kilomet(?:er|re)|f(?:oo|ee)t)s?\b", re.IGNORECASE)
 _RATE: Final = frozenset(("a", "an", "each", "every", "per"))
@@ -123,6 +120,26 @@ def _quantities_of(text: str) -> list[Value]:
         if _TO.fullmatch(text, quantities[index].end, quantities[index + 1].start):
             quantities[index : index + 2] = _ends(quantities[index], quantities[index + 1], matches[index + 1])
     return quantities
+
+
+def _written_of(text: str) -> list[Value]:
+    """Those of its numbers that are no run of digits and no single word; half of nothing that is counted is none."""
+    return [value for number in written_numbers(text) if (value := _of_written(text, number)) is not None]
+
+
+def _of_written(text: str, number: WrittenNumber) -> Value | None:
+    tail = _WRITTEN_TAIL.match(text, number.end)
+    scale, unit, length = (1.0, number.unit, 0) if number.unit else _tail(tail[0] if tail else "", False)
+    amount = number.number * scale
+    if not unit and scale == 1.0 and amount < 1:
+        return None
+    end = number.end + length
+    if number.behind:
+        if not unit:
+            return None
+        end += len(number.behind)
+    raw = text[number.start : end].strip()
+    return Value("quantity" if unit else "number", number.start, end, number=amount, unit=unit, raw=raw)
 
 
 def _ends(low: Value, high: Value, match: re.Match[str]) -> tuple[Value, Value]:

@@ -243,13 +243,13 @@ _COUNTED: Final = frozenset(
     "points employees users seats tokens bits pages people persons items ppm ppb rpm db iu".split()
 )
 _PINT: Final = {
-    "second": "second", "sec": "second", "minute": "minute", "min": "minute", "hour": "hour", "hr": "hour",
+    "second": "second", "sec": "second", "minute": "minute", "min": "minute", "hour": "hour", "hr": "hour", "h": "hour",
     "day": "day", "week": "week", "month": "month", "year": "year", "yr": "year", "ms": "millisecond",
     "decade": "decade",
     "km": "kilometer", "kilometer": "kilometer", "kilometre": "kilometer", "m": "meter", "meter": "meter",
     "metre": "meter", "cm": "centimeter", "mm": "millimeter", "nm": "nanometer", "µm": "micrometer", "mile": "mile",
     "mi": "mile", "foot": "foot", "feet": "foot", "ft": "foot", "inch": "inch", "inches": "inch", "yard": "yard",
-    "kg": "kilogram", "kilogram": "kilogram", "g": "gram", "gram": "gram", "mg": "milligram", "µg": "microgram",
+    "kg": "kilogram", "kilogram": "kilogram", "kilo": "kilogram", "g": "gram", "gram": "gram", "mg": "milligram", "µg": "microgram",
     "mcg": "microgram", "tonne": "metric_ton", "ton": "metric_ton", "lb": "pound", "lbs": "pound",
     "pound_mass": "pound", "ounce": "ounce", "oz": "ounce", "l": "liter", "liter": "liter", "litre": "liter",
     "ml": "milliliter", "gallon": "gallon", "kw": "kilowatt", "kwh": "kilowatt_hour", "mw": "megawatt",

@@ -124,6 +124,15 @@ def test_a_chunk_that_says_so_outweighs_one_that_says_something_else() -> None:
     assert judge("Preheat the oven to 375 °F and wait [1].", *chunks).reason == "375 °F, the evidence says 450 °F"
 
 
+def test_a_number_of_another_unit_contradicts_where_no_chunk_states_it() -> None:
+    """Three years of one thing say nothing against three months of another that the prompt has as well."""
+    booster = "After that a booster against distemper and parvovirus is due every three years."
+    worming = "Adult dogs and outdoor cats should be wormed every three months."
+    claim = "About four times a year, i.e. every three months."
+    assert judge(claim, worming, booster).contradiction == 0.0
+    assert judge("A booster is due every three months.", booster).contradiction > 0.0
+
+
 def test_a_claim_that_joins_two_sentences_is_compared_with_each() -> None:
     """The negated sentence is a small part of the claim, but the claim holds nearly all of it."""
     first = "Dilip Joshi is an Indian film, stage and television actor from Gondal."

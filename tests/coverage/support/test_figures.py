@@ -215,3 +215,37 @@ def test_a_share_in_words_is_a_share() -> None:
     """A fifth is 20 %, and two fifths are not."""
     assert origin("It costs about 20 %.", OIL) == "stated"
     assert origin("It costs about 20 %.", OIL.replace("a fifth", "two fifths")) != "stated"
+
+
+CARE = "Stitches are removed after ten to twelve days. Males are neutered from six months. A course costs 40 euros."
+
+
+@pytest.mark.parametrize("claim", ["Stitches are removed after six days.", "A course costs 40 dollars."])
+def test_the_number_of_another_unit_is_not_stated(claim: str) -> None:
+    """Six months do not state six days; the number with no unit, or with one that may be misread, does."""
+    assert origin(claim, CARE) == "unknown"
+    assert origin(claim, CARE.replace("six months", "the 6th").replace("40 euros", "40")) == "stated"
+
+
+def test_so_many_beside_a_price_are_computed() -> None:
+    """220 euros and three times 15 euros, the count in the question; another total is not."""
+    evidence = "Cleaning costs 220 euros for dogs; extractions are charged at 15 euros per tooth."
+    claim = "The cleaning is 220 euros and each tooth adds 15 euros, so expect {} euros."
+    asked = "What would a cleaning with three extractions cost?"
+    assert origin(claim.format(265), evidence, asked) == "computed"
+    assert origin(claim.format(268), evidence, asked) != "computed"
+
+
+@pytest.mark.parametrize(
+    ("claim", "expected"),
+    [
+        ("It closes at 6:30 pm.", "stated"),
+        ("It closes at 7:30 pm.", "unknown"),
+        ("It is open for ten hours.", "computed"),
+        ("It is open for nine hours.", "unknown"),
+        ("Come half an hour earlier, at 8 am.", "computed"),
+    ],
+)
+def test_times_of_the_day(claim: str, expected: str) -> None:
+    """Stated on either clock; how long it is between two, and so long before one, is computed."""
+    assert origin(claim, "We are open from 8:30 to 18:30. Please arrive half an hour before.") == expected
