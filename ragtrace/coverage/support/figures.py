@@ -110,6 +110,7 @@ _PARTS: Final = {
 """Shares in words, in per cent."""
 _EXACT: Final = 1e-6
 _PERCENT: Final = frozenset(("%", "percentage point"))
+_TWICE: Final = re.compile(r"\b(?:twice|two|both|double)\b", re.IGNORECASE)
 _WHOLE_DAY: Final = 1440
 _CALENDAR: Final = {"day": 1.0, "week": 7.0, "month": 30.44, "year": 365.25}
 
@@ -541,9 +542,10 @@ def _several(unit: str, own: Sequence[_Operand], operations: Set[str], text: str
         yield from (2 * one.number * two.number for one, two in combinations(own[:6], 2) if "twice" in text)
     if {"sum", "product"} <= operations:  # 220 euros and three times 15
         for one, price in permutations(own[:6], 2):
-            counts = (count.number for count in own[:6] if not count.unit and count not in (one, price))
-            if one.unit == unit == price.unit:
-                yield from (one.number + count * price.number for count in counts)
+            counts = [count.number for count in own[:6] if count.unit != unit and count not in (one, price)]
+            if one.unit == unit == price.unit or not (one.unit or price.unit):
+                factors = [*counts, *([2.0] if _TWICE.search(text) else [])]
+                yield from (one.number + count * price.number for count in factors)
     if "difference" in operations:
         yield from (one - two - three for one in numbers for two, three in combinations(numbers, 2))
     if unit == "%" and operations & {"difference", "sum"}:

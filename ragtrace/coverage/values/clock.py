@@ -1,8 +1,8 @@
 """Times of the day: "16:00", "4 pm", "half past five", "noon", "18.30 Uhr"; "from 9 to 5:30 pm" has two.
 
-A time is read where it is written as one: with a.m. or p.m., with "o'clock" or "Uhr", on a clock of 24 hours (from 13:00
-on, or with a zero before the hour), or as hours and minutes behind a word such as "at" or beside another one. "1:50"
-alone is a ratio as well, and stays two numbers.
+A time is read where it is written as one: with a.m. or p.m., with "o'clock" or "Uhr", on a clock of 24 hours (from
+13:00 on, or with a zero before the hour), or as hours and minutes behind a word such as "at" or beside another one.
+"1:50" alone is a ratio as well, and stays two numbers.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ __all__ = ["clock_times"]
 
 _HOURS: Final = {
     word: number
-    for number, word in enumerate(
-        "one two three four five six seven eight nine ten eleven twelve".split(), start=1
-    )
+    for number, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), start=1)
 }
 _HOUR: Final = rf"(?:2[0-4]|[01]?\d|{'|'.join(_HOURS)})"
 _HALF: Final = r"[ap](?:\.\s?m\b\.?|m\b)"
@@ -46,7 +44,8 @@ _SPAN_BEGINS: Final = re.compile(rf"{_SPAN}(?:\d{{1,2}}:[0-5]\d|\d{{1,2}}\s?[ap]
 _FROM: Final = re.compile(
     rf"(?:\b(?:from|between)\s|(?<![\w.,:/-])(?=\d{{1,2}}[-–]))(?P<hour>1[0-2]|[1-9]){_SPAN}$", re.IGNORECASE
 )
-_MAY_BE: Final = re.compile(r"\d:\d|\d\s?h\s?\d|[ap]\.?\s?m\b|o['’]\s?clock|\buhr\b|noon|midday|midnight|(?:past|quarter to)\s")
+_IN_DIGITS: Final = re.compile(r"\d(?::\d|\s?(?:h\s?\d|[ap]\.?\s?m\b|uhr\b|o['’]))", re.IGNORECASE)
+_IN_WORDS: Final = ("clock", "noon", "midday", "midnight", "half past", "quarter past", "quarter to", " pm", " p.m")
 _LENGTH: Final = re.compile(r"\s?(?:hours?|hrs?|minutes?|mins?|seconds?|km|miles?)\b", re.IGNORECASE)
 _EARLIEST: Final = 7
 _REACH: Final = 24
@@ -58,7 +57,8 @@ def clock_times(text: str) -> list[Value]:
 
     Their unit is `CLOCK` where it is known which half of the day is meant, else `HALF_CLOCK`.
     """
-    if not _MAY_BE.search(text.casefold()):
+    folded = text.lower()
+    if not _IN_DIGITS.search(text) and not any(word in folded for word in _IN_WORDS):
         return []
     found: list[Value] = []
     for match in _TIME.finditer(text):
@@ -90,9 +90,9 @@ def _value(match: re.Match[str]) -> Value | None:
         half = {"morning": "a", "afternoon": "p", "evening": "p"}.get((match["part"] or "").casefold(), named)
         minutes, is_sure = _of_half(60 * hour + int(match["points"] or 0), half if half[0] in "ap" else "")
         return _clock(text, start, end, minutes, is_sure=is_sure or named == "uhr")
-    hour, half = match["hour"], (match["half"] or "").casefold()
-    minutes, is_sure = _of_half(60 * int(hour) + int(match["minute"]), half if half[:1] in ("a", "p") else "")
-    is_sure = is_sure or hour[0] == "0" or int(hour) > 12 or half == "uhr"
+    written, half = match["hour"], (match["half"] or "").casefold()
+    minutes, is_sure = _of_half(60 * int(written) + int(match["minute"]), half if half[:1] in ("a", "p") else "")
+    is_sure = is_sure or written[0] == "0" or int(written) > 12 or half == "uhr"
     if half in ("", "h") and (_LENGTH.match(text, end) or not (is_sure or _stands_as_time(text, start, end))):
         return None
     return _clock(text, start, end, minutes, is_sure=is_sure)

@@ -1,4 +1,4 @@
-"""Numbers that are not one run of digits: "two hundred and fifty", "one and a half", "2 1/2", "¾", "two dozen", "half an
+"""Numbers that are not one run of digits: "two hundred and fifty", "one and a half", "2 1/2", "two dozen", "half an
 hour"."""
 
 from __future__ import annotations
@@ -38,7 +38,13 @@ _NUMBER: Final = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-_MAY_BE: Final = re.compile(rf"hundred|thousand|dozen|fortnight|half|quarter|[{''.join(_SIGNS)}]|\d\s\d/\d")
+_KEY: Final = re.compile(
+    rf"\b(?:hundred|thousand|dozen|fortnights?|half|quarters?)\b|[{''.join(_SIGNS)}]|\d\s\d/\d", re.IGNORECASE
+)
+"""One of these stands in each such number; looked for first, which is quick."""
+_WORDS: Final = ("hundred", "thousand", "dozen", "fortnight", "half", "quarter", "/2", "/3", "/4", "/8", *_SIGNS)
+_LEAD: Final = 64  # characters before and
+_REST: Final = 48  # behind such a word within which its number lies
 
 
 class WrittenNumber(NamedTuple):
@@ -54,9 +60,17 @@ class WrittenNumber(NamedTuple):
 
 def written_numbers(text: str) -> Iterator[WrittenNumber]:
     """The numbers of `text` that are written in several words or as fractions, in order."""
-    if not _MAY_BE.search(text.casefold()):
+    folded = text.lower()
+    if not any(word in folded for word in _WORDS):
         return
-    for match in _NUMBER.finditer(text):
+    done = 0
+    for key in _KEY.finditer(text):
+        if key.end() <= done:
+            continue
+        match = _NUMBER.search(text, max(done, key.start() - _LEAD), key.end() + _REST)
+        if match is None:
+            continue
+        done = match.end()
         start, end = match.span()
         if match["whole"]:
             yield WrittenNumber(start, end, _whole(match["whole"]))

@@ -100,6 +100,23 @@ _NUMBER: Final = re.compile(
       (?:\s{_GOES_ON}[a-zà-ÿ]+)?)""",
     re.IGNORECASE | re.VERBOSE,
 )
+_PARTS_OF: Final[dict[str, dict[str, int]]] = {
+    "second": {"minute": 60},
+    "minute": {"hour": 60},
+    "hour": {"day": 24},
+    "day": {"week": 7},
+    "month": {"year": 12},
+    "g": {"kg": 1000},
+    "inch": {"foot": 12},
+    "cent": dict.fromkeys(("EUR", "USD", "GBP", "CAD", "AUD", "NZD"), 100),
+}
+"""Of units, those that they are parts of, and how many make one."""
+_CENTS: Final = re.compile(r"\s(?:cents?|pence)\b", re.IGNORECASE)
+_AND: Final = re.compile(r",?\s(?:and\s)?|", re.IGNORECASE)
+_BETWEEN: Final = re.compile(r"\bbetween\s$", re.IGNORECASE)
+_ARTICLE: Final = re.compile(
+    r"(?<!between\s)\ban?\s(minute|hour|day|week|year|euro|dollar|pound)\sand\s$", re.IGNORECASE
+)
 _WRITTEN_TAIL: Final = re.compile(
     rf"(?:[-\s]?{_GOES_ON}(?:per\s?cent\b|[{_SIGNS}]|{_UNIT}))?(?:\s{_GOES_ON}[a-zà-ÿµ]+)?", re.IGNORECASE
 )
@@ -119,7 +136,33 @@ def _quantities_of(text: str) -> list[Value]:
     for index in range(len(quantities) - 2, -1, -1):
         if _TO.fullmatch(text, quantities[index].end, quantities[index + 1].start):
             quantities[index : index + 2] = _ends(quantities[index], quantities[index + 1], matches[index + 1])
-    return quantities
+    return _joined(text, quantities)
+
+
+def _joined(text: str, quantities: Sequence[Value]) -> list[Value]:
+    """The same, of amounts in a unit and its parts one: an hour and ten minutes, 5 euros and 20 cents."""
+    joined: list[Value] = []
+    for value in quantities:
+        per = _PARTS_OF.get(value.unit) or (_PARTS_OF["cent"] if _CENTS.match(text, value.end) else None)
+        whole = joined[-1] if joined else None
+        if per and whole and whole.unit in per and not _BETWEEN.search(text, max(0, whole.start - 9), whole.start):
+            if whole.number.is_integer() and _AND.fullmatch(text, whole.end, value.start):
+                joined[-1] = _whole_of(text, whole, value, per[whole.unit])
+                continue
+        elif per and (article := _ARTICLE.search(text, max(0, value.start - _LEAD), value.start)):
+            unit = unit_of(article[1])
+            if unit in per:
+                one = Value("quantity", article.start(), article.end(1), number=1.0, unit=unit)
+                value = _whole_of(text, one, value, per[unit])
+        joined.append(value)
+    return joined
+
+
+def _whole_of(text: str, whole: Value, part: Value, per: int) -> Value:
+    cents = _CENTS.match(text, part.end) if not part.unit else None
+    end = cents.end() if cents else part.end
+    number = whole.number + part.number / per
+    return Value("quantity", whole.start, end, number=number, unit=whole.unit, raw=text[whole.start : end])
 
 
 def _written_of(text: str) -> list[Value]:
@@ -129,7 +172,7 @@ def _written_of(text: str) -> list[Value]:
 
 def _of_written(text: str, number: WrittenNumber) -> Value | None:
     tail = _WRITTEN_TAIL.match(text, number.end)
-    scale, unit, length = (1.0, number.unit, 0) if number.unit else _tail(tail[0] if tail else "", False)
+    scale, unit, length = (1.0, unit_of(number.unit), 0) if number.unit else _tail(tail[0] if tail else "", False)
     amount = number.number * scale
     if not unit and scale == 1.0 and amount < 1:
         return None

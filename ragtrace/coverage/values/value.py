@@ -56,7 +56,7 @@ class DateRange:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value at `text[start:end]`. `kind`: date, clock (a time of the day), quantity (with `unit`), version or number.
+    """One value at `text[start:end]`. `kind`: date, clock (a time of the day), quantity (with a unit), version, number.
 
     `dates` is the interval that a date names; `bounds` the one that it delimits ("before 2023", "since May 2024").
     """
@@ -95,6 +95,7 @@ def overlap(wanted: DateRange, given: DateRange) -> float:
 _NO_AMOUNT: Final = frozenset(("version", "clock"))
 _DAY: Final = 1440
 _HALF_DAY: Final = 720
+_POINTED: Final = re.compile(r"([01]?\d|2[0-4])\.([0-5]\d)")
 _DIGITS: Final = re.compile(r"\d+")
 _CALENDAR: Final = frozenset(("month", "year"))  # a month is 28 to 31 days
 _SAME: Final = 0.5  # share of the shorter interval from which two dates are the same
@@ -123,10 +124,15 @@ def same_value(one: Value, other: Value) -> bool:
 
 
 def _same_clock(one: Value, other: Value) -> bool:
-    """Whether two values name one time of the day; a plain number is an hour: "opens at 9" for 9:00."""
+    """Whether two values name one time of the day; a plain number is an hour ("opens at 9" for 9:00), or hours and
+    minutes with a point between them (14.12)."""
     if one.kind != other.kind:
         plain, clock = (one, other) if other.kind == "clock" else (other, one)
-        return plain.kind == "number" and (60 * plain.number - clock.number) % _HALF_DAY == 0
+        if plain.kind != "number":
+            return False
+        pointed = _POINTED.fullmatch(plain.raw)
+        minutes = 60 * int(pointed[1]) + int(pointed[2]) if pointed else 60 * plain.number
+        return (minutes - clock.number) % _HALF_DAY == 0
     return (one.number - other.number) % (_DAY if one.unit == other.unit == CLOCK else _HALF_DAY) == 0
 
 
@@ -249,8 +255,8 @@ _PINT: Final = {
     "km": "kilometer", "kilometer": "kilometer", "kilometre": "kilometer", "m": "meter", "meter": "meter",
     "metre": "meter", "cm": "centimeter", "mm": "millimeter", "nm": "nanometer", "µm": "micrometer", "mile": "mile",
     "mi": "mile", "foot": "foot", "feet": "foot", "ft": "foot", "inch": "inch", "inches": "inch", "yard": "yard",
-    "kg": "kilogram", "kilogram": "kilogram", "kilo": "kilogram", "g": "gram", "gram": "gram", "mg": "milligram", "µg": "microgram",
-    "mcg": "microgram", "tonne": "metric_ton", "ton": "metric_ton", "lb": "pound", "lbs": "pound",
+    "kg": "kilogram", "kilogram": "kilogram", "kilo": "kilogram", "g": "gram", "gram": "gram", "mg": "milligram",
+    "µg": "microgram", "mcg": "microgram", "tonne": "metric_ton", "ton": "metric_ton", "lb": "pound", "lbs": "pound",
     "pound_mass": "pound", "ounce": "ounce", "oz": "ounce", "l": "liter", "liter": "liter", "litre": "liter",
     "ml": "milliliter", "gallon": "gallon", "kw": "kilowatt", "kwh": "kilowatt_hour", "mw": "megawatt",
     "mwh": "megawatt_hour", "gw": "gigawatt", "watt": "watt", "w": "watt",

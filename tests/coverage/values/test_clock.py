@@ -36,9 +36,7 @@ def _one(text: str) -> Value:
 def test_times_of_the_day(text: str, expected: list[tuple[int, str]]) -> None:
     """Minutes since midnight, and whether the half of the day is known."""
     assert [(value.number, value.unit) for value in values(text) if value.kind == "clock"] == expected
-    assert [text[value.start : value.end] for value in clock_times(text)] == [
-        value.raw for value in clock_times(text)
-    ]
+    assert [text[value.start : value.end] for value in clock_times(text)] == [value.raw for value in clock_times(text)]
 
 
 @pytest.mark.parametrize(
@@ -63,6 +61,8 @@ def test_what_is_no_time_of_the_day(text: str) -> None:
         ("6 pm", "17:00", False),
         ("opens at 9", "9:00 am", True),
         ("9:00 am", "opens at 9", True),
+        ("at 14.12", "14:12", True),
+        ("at 14.21", "14:12", False),
     ],
 )
 def test_the_same_time(claimed: str, stated: str, same: bool) -> None:

@@ -32,18 +32,33 @@ from ragtrace.coverage.values import same_value, values
         ("two dozen", 24, ""),
         ("a fortnight", 2, "week"),
         ("24h", 24, "hour"),
+        ("an hour and ten minutes", 1 + 10 / 60, "hour"),
+        ("9 h 48 min", 9.8, "hour"),
+        ("two years and six months", 2.5, "year"),
+        ("5 euros and 20 cents", 5.2, "EUR"),
     ],
 )
 def test_one_value(text: str, number: float, unit: str) -> None:
     """With its unit, and with the words that it is written in."""
     (value,) = values(text)
-    assert (value.number, value.unit, value.raw) == (number, unit, text)
+    assert (value.unit, value.raw) == (unit, text)
+    assert value.number == pytest.approx(number)
 
 
-@pytest.mark.parametrize("text", ["half the price", "half a page", "the first half and a quarter", "hundreds of people"])
+@pytest.mark.parametrize("text", ["half the price", "half a page", "the first half and a quarter", "hundreds of us"])
 def test_what_counts_nothing(text: str) -> None:
     """A part of something without a unit is no number."""
     assert values(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "units"),
+    [("2 hours and 5 euros", ["hour", "EUR"]), ("between an hour and ninety minutes", ["minute"]),
+     ("a year and three weeks", ["week"]), ("one hour, three days", ["hour", "day"])],
+)  # fmt: skip
+def test_amounts_beside_each_other_stay_two(text: str, units: list[str]) -> None:
+    """The second must be a part of the first's unit, and no end of a range."""
+    assert [value.unit for value in values(text)] == units
 
 
 def test_the_same_in_digits() -> None:
