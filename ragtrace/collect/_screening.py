@@ -1,4 +1,5 @@
-"""Requests outside the sample, in the background: their spans end, they are screened, and held for a late flag."""
+"""Requests outside the sample: their spans end where the request ends, and they are held for a late flag; in the
+background they are screened."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ Screen: TypeAlias = Callable[[RequestRecord], tuple[str, ...]]
 class UnsampledRequests:
     """What is known of requests that are not kept, until they are forgotten.
 
-    `wants` and `take` are for the host's threads, all else for the reading thread.
+    `is_to_be_read`, `let_pass` and `take` are for the host's threads, all else for the reading thread.
     """
 
     def __init__(self, recent: RecentRequests, screening: Screening | None = None, service: str = "default") -> None:
@@ -35,14 +36,33 @@ class UnsampledRequests:
         self._begin()
 
     def _begin(self) -> None:
-        self._claiming = threading.Lock()
-        self._reading = threading.Lock()  # held while the background reads a draft
-        self._current: Draft | None = None  # that draft
+        self._claiming = threading.RLock()  # a stream that the garbage collector ends while it is held comes by here
+        self._claimed: dict[Draft, _Claim] = {}  # those whose spans are ended, or that are read
         self._numbers: dict[Draft, int] = {}  # of those of this cycle that can be flagged
 
-    def wants(self, draft: Draft) -> bool:
-        """Whether there is anything to do for this request: its spans, its screening, or a late flag."""
-        return draft.has_spans or self._screening is not None or (draft.known_id is not None and self._recent.limit > 0)
+    def is_to_be_read(self, draft: Draft) -> bool:
+        """Whether the background has to see this request: it is screened, or its spans tell what was taken."""
+        return self._screening is not None or (draft.has_spans and not draft.is_outlined)
+
+    def let_pass(self, draft: Draft) -> None:
+        """End the spans of a request that nobody reads, and hold it for a late flag. Here, since they are in the
+        processor's cache, and are freed before a garbage collection goes through them: it takes less than half of what
+        another thread needs for it a moment later."""
+        if draft.known_id is not None and self._recent.limit:
+            self._recent.add(draft.known_id, draft, draft.weight)
+            with self._claiming:
+                claim = self._claimed[draft] = _Claim()
+            try:
+                draft.end_spans()
+            finally:
+                self._let_go(draft, claim)
+        else:
+            draft.end_spans()
+            if draft.known_id is None or not self._recent.limit:
+                draft.discard()
+                return
+            self._recent.add(draft.known_id, draft, draft.weight)  # drawn for the spans
+        _forget(self._recent.trim())
 
     def hold(self, drafts: Iterable[Draft]) -> None:
         """Let late flags find these requests from now on; one whose id nobody has asked for cannot be flagged."""
@@ -54,12 +74,16 @@ class UnsampledRequests:
         """What is held of a request, with these flags; it is the caller's now."""
         while True:
             with self._claiming:
-                current = self._current
-                if current is None or current.known_id != request_id:
+                claims = [
+                    claim
+                    for draft, claim in self._claimed.items()
+                    if draft.known_id == request_id and claim.owner != threading.get_ident()
+                ]
+                if not claims:
                     found = self._recent.take(request_id)
                     break
-            with self._reading:  # until it has been read
-                continue
+            for claim in claims:
+                claim.done.wait()
         built = [_flagged(item, flags) if isinstance(item, ITEMS) else item.build(flags) for item in found]
         return [item for item in built if item is not None]
 
@@ -78,13 +102,13 @@ class UnsampledRequests:
 
     def _read(self, draft: Draft) -> Item | None:
         screening = self._screening if self._screening is not None and self._screening.affords() else None
-        with self._reading:
-            if not self._claim(draft):
-                return None
-            try:
-                built = self._build(draft, needed=screening is not None)
-            finally:
-                self._current = None
+        claim = self._claim(draft)
+        if claim is None:
+            return None
+        try:
+            built = self._build(draft, needed=screening is not None)
+        finally:
+            self._let_go(draft, claim)
         if screening is None or not isinstance(built, RequestRecord):
             return None
         flags = screening.flags(built)
@@ -92,13 +116,18 @@ class UnsampledRequests:
             return addendum(built.request_id, built.service, flags)  # a late flag has kept the record meanwhile
         return _flagged(built, flags) if flags else None
 
-    def _claim(self, draft: Draft) -> bool:
-        """Begin to read a draft; False when a late flag has taken it."""
+    def _claim(self, draft: Draft) -> _Claim | None:
+        """Begin to read a draft; None when a late flag has taken it."""
         with self._claiming:
             if draft in self._numbers and not self._recent.holds(self._numbers[draft]):
-                return False
-            self._current = draft
-            return True
+                return None
+            claim = self._claimed[draft] = _Claim()
+            return claim
+
+    def _let_go(self, draft: Draft, claim: _Claim) -> None:
+        with self._claiming:
+            del self._claimed[draft]
+        claim.done.set()
 
     def _build(self, draft: Draft, *, needed: bool) -> Item | None:
         """What is to be screened; of all others the spans end, and what was taken is held, unread."""
@@ -136,6 +165,16 @@ class UnsampledRequests:
 
     def _fault(self, error: Exception) -> Fault:
         return fault_now(self._service, "screen", type(error).__name__, place_of(error))
+
+
+class _Claim:
+    """A thread that is at a draft, so that a late flag has to wait; one of a span processor in that thread has not."""
+
+    __slots__ = ("done", "owner")
+
+    def __init__(self) -> None:
+        self.owner = threading.get_ident()
+        self.done = threading.Event()
 
 
 def addendum(request_id: str, service: str, flags: tuple[str, ...]) -> Addendum:
@@ -176,7 +215,7 @@ class RecentRequests:
         self.limit = limit
         self._seconds = seconds
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # as `UnsampledRequests` says
         self._numbers = itertools.count()
         self._held: dict[int, _Held] = {}
         self._bytes = 0

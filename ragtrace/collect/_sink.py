@@ -120,11 +120,11 @@ class BackgroundSink:
             self._submit_durable(item)
         elif isinstance(item, ITEMS):
             self._accept(Waiting(item, weigh(item)))
-        elif item.is_kept or self._unsampled.wants(item):
+        elif item.is_kept or self._unsampled.is_to_be_read(item):
             if not self._accept(Waiting(item, item.weight, is_kept=item.is_kept)):
                 item.discard()
         else:
-            item.discard()
+            self._unsampled.let_pass(item)
 
     def flag(self, request_id: str, flags: tuple[str, ...]) -> None:
         """Keep a request that has ended: whole where it is still here, else its flags, for the store to unite."""

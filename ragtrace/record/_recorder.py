@@ -52,6 +52,10 @@ class Draft(Protocol):
         """Whether spans have to be ended."""
 
     @property
+    def is_outlined(self) -> bool:
+        """Whether its spans say only what it is, so that nothing has to be read for them."""
+
+    @property
     def known_id(self) -> str | None:
         """The request's id when anybody was told it."""
 

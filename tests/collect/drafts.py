@@ -11,11 +11,19 @@ class FakeDraft:
     """A request that has ended, outside the sample unless it is kept."""
 
     def __init__(
-        self, request_id: str, *, known: bool = True, spans: bool = True, kept: bool = False, weight: int = 1000
+        self,
+        request_id: str,
+        *,
+        known: bool = True,
+        spans: bool = True,
+        kept: bool = False,
+        outlined: bool = True,
+        weight: int = 1000,
     ) -> None:
         self.request_id = request_id
         self.known_id = request_id if known else None
         self.has_spans = spans
+        self.is_outlined = outlined
         self.is_kept = kept
         self.is_read = False
         self.weight = weight

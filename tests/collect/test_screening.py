@@ -173,7 +173,7 @@ def test_they_take_no_room_from_samples(make_sink: Any, writer: Any) -> None:
     sink = make_sink(unsampled=outside(), queue_bytes=5000, finish=wait)
     sink.submit(RequestRecord(request_id="first", service="svc"))
     assert entered.wait(10)  # it is being read, and takes a fifth
-    drafts = [FakeDraft(f"r{number}") for number in range(5)]
+    drafts = [FakeDraft(f"r{number}", outlined=False) for number in range(5)]
     for draft in drafts:
         sink.submit(draft)
     assert [draft.discarded for draft in drafts] == [0, 1, 1, 1, 1]
@@ -202,7 +202,7 @@ def test_a_draft_that_cannot_be_built_costs_itself(
 def test_at_the_end_their_spans_end(make_sink: Any, writer: Any) -> None:
     """Those that still wait are not kept, and nothing is left over."""
     sink, entered, go_on = make_sink(unsampled=outside()), threading.Event(), threading.Event()
-    slow, draft = FakeDraft("slow"), FakeDraft("good")
+    slow, draft = FakeDraft("slow", outlined=False), FakeDraft("good", outlined=False)
     end_spans = slow.end_spans
 
     def wait() -> None:
@@ -222,13 +222,71 @@ def test_at_the_end_their_spans_end(make_sink: Any, writer: Any) -> None:
 
 
 def test_an_id_that_only_the_spans_tell_can_be_flagged(make_sink: Any, writer: Any) -> None:
-    """Nobody asked for it before the background drew it."""
+    """Nobody asked for it before it was drawn, in the application's thread or in the background."""
     sink = make_sink(unsampled=outside())
-    sink.submit(FakeDraft("r", known=False))
+    for draft in (FakeDraft("r0", known=False), FakeDraft("r1", known=False, outlined=False)):
+        sink.submit(draft)
+        assert sink.flush(10)
+        sink.flag(draft.request_id, ("late",))
+        assert sink.flush(10)
+        assert flags(writer)[draft.request_id] == ("late",)
+
+
+def test_spans_that_need_no_reading_end_where_the_request_ends(make_sink: Any, writer: Any) -> None:
+    """Nothing of such a request passes the background; one whose spans tell what was taken waits there."""
+    sink = make_sink(unsampled=outside())
+    sink._reader.rest(10)  # the background does nothing
+    drafts = [FakeDraft("a"), FakeDraft("b", known=False), FakeDraft("c", outlined=False)]
+    for draft in drafts:
+        sink.submit(draft)
+    assert [draft.ended for draft in drafts] == [1, 1, 0]
+    sink._reader.go_on()
     assert sink.flush(10)
-    sink.flag("r", ("late",))
+    assert [draft.ended for draft in drafts] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_span_processor_may_flag_the_request_whose_spans_end(make_sink: Any, writer: Any, known: bool) -> None:
+    """It waits for nobody: in its own thread the request is taken as it is."""
+    sink = make_sink(unsampled=outside())
+    draft = FakeDraft("r", known=known)
+    end_spans = draft.end_spans
+
+    def flagging() -> None:
+        end_spans()
+        sink.flag("r", ("seen",))
+
+    draft.end_spans = flagging  # type: ignore[method-assign]
+    sink.submit(draft)
     assert sink.flush(10)
-    assert flags(writer) == {"r": ("late",)}
+    assert (flags(writer), addenda(writer)) == (({"r": ("seen",)}, []) if known else ({}, [("r", ("seen",))]))
+
+
+def test_a_late_flag_waits_until_the_spans_of_its_request_have_ended(make_sink: Any, writer: Any) -> None:
+    """In another thread, while a processor of the application takes long; it has the whole record then."""
+    sink = make_sink(unsampled=outside())
+    draft, entered, go_on = FakeDraft("r"), threading.Event(), threading.Event()
+    end_spans = draft.end_spans
+
+    def slow() -> None:
+        entered.set()
+        assert go_on.wait(10)
+        assert draft.built == 0
+        end_spans()
+
+    draft.end_spans = slow  # type: ignore[method-assign]
+    ending = threading.Thread(target=sink.submit, args=(draft,))
+    ending.start()
+    assert entered.wait(10)
+    flagging = threading.Thread(target=sink.flag, args=("r", ("late",)))
+    flagging.start()
+    flagging.join(0.2)
+    assert flagging.is_alive()
+    go_on.set()
+    for thread in (ending, flagging):
+        thread.join(10)
+    assert sink.flush(10)
+    assert (flags(writer), addenda(writer)) == ({"r": ("late",)}, [])
 
 
 def test_a_late_flag_waits_for_its_own_request_only(
