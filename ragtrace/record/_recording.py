@@ -74,7 +74,7 @@ class Recording(ABC):
 
     # what most recordings never set stands here, so that starting one costs little
     context: Context | None = None
-    span: Span | None = None
+    span: Span | None = None  # while it is open
     error: ErrorInfo | None = None
     ended = False
     ended_at = 0
@@ -83,6 +83,7 @@ class Recording(ABC):
     given = False  # a value was accepted before the end
     raised: ErrorInfo | None = None  # an exception that its span tells of when it ends
     _token: Token[Context] | None = None
+    _span_id: str | None = None  # of a span that has ended
 
     def __init__(self, recorder: Recorder, name: str) -> None:
         self.recorder = recorder
@@ -115,7 +116,7 @@ class Recording(ABC):
     def span_id(self) -> str | None:
         """The span's id; None without a span that has one."""
         if self.span is None:
-            return None
+            return self._span_id
         context = self.span.get_span_context()
         return format_span_id(context.span_id) if context.is_valid else None
 
@@ -214,7 +215,7 @@ class Recording(ABC):
         outlined: with those alone that are known without reading what was taken, which stays to be read.
         """
         span, guard = self.span, self.recorder.guard
-        if span is None or type(span) is NonRecordingSpan:  # it has ended, or nobody records it
+        if span is None or type(span) is NonRecordingSpan:  # nobody records it
             return
         try:
             if span.is_recording():
@@ -225,10 +226,14 @@ class Recording(ABC):
             guard.caught(f"record.{self.operation}", error)
         finally:
             try:
-                self.span = NonRecordingSpan(span.get_span_context())  # its ids are all that is needed from now on
+                self.forget_span()
                 span.end(self.ended_at)
             except BaseException as error:  # of a span processor of the host's
                 guard.caught(f"span.{self.operation}", error)
+
+    def forget_span(self) -> None:
+        """Its ids are all that is needed from now on: texts, at which no garbage collection has to look."""
+        self._span_id, self.span = self.span_id, None
 
     def abandon(self) -> None:
         """End without a trace in the record: the host's code has never run."""

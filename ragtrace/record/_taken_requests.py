@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from opentelemetry.context import Context
-from opentelemetry.trace import NonRecordingSpan, SpanContext, set_span_in_context
 
 from ragtrace.config import Config
 from ragtrace.errors import NewerForm, RecordError
@@ -77,8 +76,8 @@ class _Packed(msgspec.Struct, array_like=True, gc=False):
 
     items: _Items | None
     read: list[tuple[Chunk, int | None, int | None, bool | None]] | None
-    unread: list[str]
-    dropped: list[tuple[Chunk, str]]
+    unread: Sequence[str]
+    dropped: Sequence[tuple[Chunk, str]]
     prompt: int | None
     stated: int | None
 
@@ -412,15 +411,15 @@ class _Reading:
     def request(self) -> RequestRecording:
         """The request with its stages."""
         body = self._body
-        span = None if body.trace_id is None else _span(body.trace_id, body.span_id)
         vars(self._request).update(
             {name: getattr(body, name) for name in _OF_REQUEST},
             recorder=self._recorder,
             _request_id=body.request_id,
             flags=dict.fromkeys(body.flags),
             parts=self._parts,
-            span=None if body.span_id is None else span,
-            context=_context_of(span),
+            context=_NOWHERE,
+            _trace_id=body.trace_id,
+            _span_id=body.span_id,
         )
         for part, stage in zip(self._parts, body.stages, strict=True):
             if not isinstance(stage, _Nothing):
@@ -434,7 +433,7 @@ class _Reading:
             **{name: getattr(stage, name) for name in ("name", "started_at", "ended_at", "error")},
             "refused": stage.refused,
             "is_partial": stage.is_partial,
-            "span": None if stage.span_id is None else _span(self._body.trace_id or "", stage.span_id),
+            "_span_id": stage.span_id,
             "_earlier": stage.earlier,
         }
 
@@ -495,13 +494,4 @@ _OF_REQUEST: Final = (
     "started_at", "ended_at", "query", "rewritten", "query_class", "segment", "facets", "tenant_id", "session_id",
     "versions", "cites", "sampled_ranking", "graded", "attributes", "head_sampled", "head_probability", "error",
 )  # fmt: skip
-_SOME: Final = 1  # a span's id where only its trace is known
-
-
-def _span(trace_id: str, span_id: str | None) -> NonRecordingSpan:
-    number = _SOME if span_id is None else int(span_id, 16)
-    return NonRecordingSpan(SpanContext(int(trace_id, 16), number, is_remote=False))
-
-
-def _context_of(span: NonRecordingSpan | None) -> Context:
-    return Context() if span is None else set_span_in_context(span, Context())
+_NOWHERE: Final = Context()  # the trace is known

@@ -99,6 +99,7 @@ class RequestRecording(Recording):
     is_durable = False  # on disk when the host's call returns, flagged or not
     weight = 0  # bytes of what was set
     is_expired = False
+    _trace_id: str | None = None  # of a span, or a context, that it has let go
     _raised: Mapping[Identity, str] = MappingProxyType({})
     _known: tuple[int, Known] | None = None  # of how many retrievers, and what they returned
 
@@ -141,6 +142,8 @@ class RequestRecording(Recording):
     @property
     def trace_id(self) -> str | None:
         """The trace of its span, else of the host's."""
+        if self._trace_id is not None:
+            return self._trace_id
         span = (self.span or get_current_span(self.context)).get_span_context()
         return format_trace_id(span.trace_id) if span.is_valid else None
 
@@ -251,8 +254,14 @@ class RequestRecording(Recording):
     def leave_context(self) -> None:
         """Let go of the context, which holds the request itself and its span, so that no garbage collection has to find
         the circle. Code of the host's may still run in the context of an expired one."""
-        if not self.is_expired:
+        if not self.is_expired and self.context is not _EMPTY:
+            self._trace_id = self.trace_id
             self.context = _EMPTY
+
+    def forget_span(self) -> None:
+        """Its trace is needed, too."""
+        self._trace_id = self.trace_id
+        super().forget_span()
 
     def take_at_once(self, value: Any) -> bool:
         """What a request returns is the host's own; the answer comes from its generate stage."""
@@ -503,8 +512,7 @@ class RequestDraft(_Draft):
         for part in self.parts:
             part.end_span(outlined=outlined)
         self._request.end_span(outlined=outlined)
-        if self._request.span is not None:  # else the context tells the host's own trace
-            self._request.leave_context()
+        self._request.leave_context()
 
     def discard(self) -> None:
         """End the spans, and let go of what was taken."""

@@ -73,10 +73,17 @@ class TakenPacking(NamedTuple):
     """What a packer returned, taken at once: its chunks (None: they are to be found in the prompt) and the rest."""
 
     chunks: SnapshotColumns | Frozen | list[_Item] | None
-    unread: list[str]
-    dropped: list[tuple[Chunk, str]]
+    unread: Sequence[str]
+    dropped: Sequence[tuple[Chunk, str]]
     prompt: str | None
     stated: int | None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is nothing but chunks of an id, a text and a score, all of which can be read."""
+        chunks = self.chunks
+        is_more = self.unread or self.dropped or self.prompt is not None
+        return not is_more and isinstance(chunks, SnapshotColumns) and chunks.plain() is not None
 
     @staticmethod
     def of_items(read: Iterable[tuple[Chunk, int | None, int | None, bool | None]]) -> list[_Item]:
@@ -124,7 +131,7 @@ def read_packing(
 def take_known_packing(value: Any) -> TakenPacking | None:
     """A packer's value where it is a list of items of a shape that was met before; None for all else."""
     columns = freeze_known(value, _FURTHER)
-    return None if columns is None else TakenPacking(columns, [], [], None, None)
+    return None if columns is None else TakenPacking(columns, (), (), None, None)
 
 
 def take_packing(value: Any) -> TakenPacking:
@@ -235,7 +242,7 @@ def _listed(items: Iterable[_Item], known: Known) -> list[PackedChunk]:
 def _packed(item: _Item, known: Known, position: int) -> PackedChunk:
     chunk, tokens, tokens_full, flag = item
     chunk_id = known.identify(chunk)
-    candidate = known.by_id.get(chunk_id)
+    candidate = known.get(chunk_id)
     if candidate is not None and chunk.text is candidate.text and tokens is tokens_full is flag is None:
         digest = candidate.content_hash
         return PackedChunk(chunk_id=chunk_id, position=position, content_hash=digest, text=chunk.text)

@@ -15,7 +15,7 @@ from math import isfinite
 from numbers import Number
 from operator import attrgetter
 from types import MemberDescriptorType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -37,6 +37,8 @@ from ragtrace.record.coercion.values import Chunk, PlainChunks, number, plain, s
 from ragtrace.record.guard import attempt, let_through
 
 __all__ = ["Frozen", "SnapshotColumns", "StreamedChunks", "StreamedValues", "freeze", "freeze_known"]
+
+S = TypeVar("S", bound=Sequence[Any])
 
 _FIXED: Final[set[type]] = {str, int, float, bool, type(None)}  # what nothing can change; further numbers are added
 _PLANS: Final = 512
@@ -70,11 +72,14 @@ class _Plan(NamedTuple):
     is_plain: bool  # they are just an id, a text and a score
 
 
-class SnapshotColumns(msgspec.Struct, frozen=True):
-    """Items of one shape, taken apart: `names` are the keys or attributes, a row has them as its fields."""
+class SnapshotColumns(msgspec.Struct, frozen=True, gc=False):
+    """Items of one shape, taken apart: `names` are the keys or attributes, a row has them as its fields.
+
+    The garbage collector sees neither this nor, after a first look at the tuple, the rows.
+    """
 
     names: tuple[str, ...]
-    rows: list[Any]
+    rows: tuple[Any, ...]
     weight: int
     is_plain: bool = False  # an id, a text and a score each, of these types
 
@@ -87,7 +92,7 @@ class SnapshotColumns(msgspec.Struct, frozen=True):
     def of(cls, names: tuple[str, ...], columns: Sequence[Sequence[Any]]) -> SnapshotColumns:
         """The reverse of `columns`."""
         row = _row_of(len(names))
-        return cls(names, [row(*parts) for parts in zip(*columns, strict=True)], 0)
+        return cls(names, tuple([row(*parts) for parts in zip(*columns, strict=True)]), 0)
 
     def columns(self) -> list[tuple[Any, ...]]:
         """The values of each part, item by item."""
@@ -133,14 +138,14 @@ def _plain_parts_of(names: tuple[str, ...]) -> attrgetter[tuple[Any, Any, Any]] 
 class Frozen(NamedTuple):
     """Items that nothing can change: texts, and tuples of texts and numbers."""
 
-    rows: list[Any]
+    rows: Sequence[Any]
     weight: int
 
     def light(self, most: int) -> Frozen:
         """The first items, of no more than so many bytes together, and one at least."""
         return Frozen(*_light(self.rows, ((row,) if type(row) is str else row for row in self.rows), most))
 
-    def items(self) -> list[Any]:
+    def items(self) -> Sequence[Any]:
         """The items."""
         return self.rows
 
@@ -149,13 +154,13 @@ class Frozen(NamedTuple):
         return read_chunks(self.rows)
 
 
-def _light(rows: list[Any], parts: Iterable[tuple[Any, ...]], most: int) -> tuple[list[Any], int]:
+def _light(rows: S, parts: Iterable[tuple[Any, ...]], most: int) -> tuple[S, int]:
     """The first rows whose texts, by their parts, take no more than `most` bytes, and how many they take."""
     weight = 0
     for count, row in enumerate(parts):
         weight += _ROW + sum(map(size_of, row))
         if weight > most and count:
-            return rows[:count], most
+            return rows[:count], most  # type: ignore[return-value] # a slice is of the same kind
     return rows, weight
 
 
@@ -287,7 +292,7 @@ def _batch(names: Sequence[str], types: Sequence[Any]) -> Any:
         frozen=True,
         gc=False,  # it holds values and copies, which refer to nothing
     )
-    return msgspec.defstruct("Batch", [("rows", list[row])])  # type: ignore[valid-type]
+    return msgspec.defstruct("Batch", [("rows", tuple[row, ...])])  # type: ignore[valid-type]
 
 
 class StreamedChunks:
