@@ -24,6 +24,7 @@ from ragtrace.types import (
     GenerateRun,
     HostGrades,
     PackedChunk,
+    Packing,
     PackRun,
     RerankRun,
     RetrieveRun,
@@ -88,6 +89,8 @@ class Descriptions:
         self._gen_ai = "gen_ai" in config.span_vocabularies
         self._openinference = "openinference" in config.span_vocabularies
         self._content = config.span_content
+        self.are_short = not (self._openinference or self._content)
+        """Whether ids, ranks and scores are all that is told of what stages returned."""
 
     def request(self, request: _Surroundings, span: Span | None, *, outlined: bool = False) -> Attributes:
         """Of a request's span; `outlined` without content."""
@@ -120,6 +123,27 @@ class Descriptions:
         if self._openinference:
             found = _openinference_stage(run, content, request.session_id, request.versions)
         return self._joined(own, found, span)
+
+    def retrieval(
+        self, ids: Sequence[str], scores: Sequence[float | None], top_k: int | None, source: str | None
+    ) -> Attributes:
+        """Of a retriever's span, where descriptions are short, as all below."""
+        return self._joined(_retrieval(ids, scores, top_k, source), _NOTHING, None)
+
+    def reranking(
+        self,
+        kept: Sequence[str],
+        scores: Sequence[float | None],
+        inputs: int,
+        before: Sequence[int],
+        lost: Sequence[str],
+    ) -> Attributes:
+        """Of a reranker's: what it kept, with its scores and ranks before, of so many inputs; what it lost."""
+        return self._joined(_reranking(kept, scores, inputs, before, lost), _NOTHING, None)
+
+    def packing(self, packing: Packing) -> Attributes:
+        """Of a packer's."""
+        return self._joined(_packing(packing), _NOTHING, None)
 
     def _joined(self, own: Attributes, found: _Found, span: Span | None) -> Attributes:
         if not self._gen_ai:
@@ -229,18 +253,31 @@ def _graded(said: HostGrades) -> Attributes:
 
 def _stage(run: StageRun, source: str | None = None) -> Attributes:
     if isinstance(run, RetrieveRun):
-        return _retrieval(run, source)
+        ids = [candidate.chunk_id for candidate in run.candidates]
+        return _retrieval(ids, [candidate.score for candidate in run.candidates], run.top_k, source)
     if isinstance(run, RerankRun):
-        return _reranking(run)
+        kept = [move for move in run.moves if move.rank_after is not None]
+        return _reranking(
+            [move.chunk_id for move in kept],
+            [move.score for move in kept],
+            sum(move.rank_before is not None for move in run.moves),
+            [move.rank_before or 0 for move in kept],
+            [move.chunk_id for move in run.moves if move.rank_after is None],
+        )
     if isinstance(run, PackRun):
-        return _packing(run)
+        return _packing(run.packing)
     return _generation(run)
 
 
-def _retrieval(run: RetrieveRun, source: str | None) -> Attributes:
-    ids = [candidate.chunk_id for candidate in run.candidates]
-    scores = [candidate.score for candidate in run.candidates]
-    documents = _encode([{"id": known, "score": score} for known, score in zip(ids, scores, strict=True)])
+class _Document(msgspec.Struct, gc=False):
+    """As the GenAI conventions name its parts."""
+
+    id: str
+    score: float | None
+
+
+def _retrieval(ids: Sequence[str], scores: Sequence[float | None], top_k: int | None, source: str | None) -> Attributes:
+    documents = _encode([*map(_Document, ids, scores)])
     attributes: Attributes = {
         names.OPERATION_NAME: "retrieval",
         names.RETRIEVAL_DOCUMENTS: documents.decode(),
@@ -248,30 +285,29 @@ def _retrieval(run: RetrieveRun, source: str | None) -> Attributes:
     }
     if None not in scores:
         attributes[names.RETRIEVAL_SCORES] = scores
-    if run.top_k is not None:
-        attributes[names.RETRIEVAL_TOP_K] = run.top_k
+    if top_k is not None:
+        attributes[names.RETRIEVAL_TOP_K] = top_k
     if source is not None:
         attributes[names.RETRIEVAL_DATA_SOURCE] = source
     return attributes
 
 
-def _reranking(run: RerankRun) -> Attributes:
-    kept = [move for move in run.moves if move.rank_after is not None]
+def _reranking(
+    kept: Sequence[str], scores: Sequence[float | None], inputs: int, before: Sequence[int], lost: Sequence[str]
+) -> Attributes:
     attributes: Attributes = {
         names.OPERATION_NAME: "rerank",
-        names.RERANK_INPUT_COUNT: sum(move.rank_before is not None for move in run.moves),
-        names.RERANK_IDS: [move.chunk_id for move in kept],
-        names.RERANK_RANKS_BEFORE: [move.rank_before or 0 for move in kept],
-        names.RERANK_DROPPED_IDS: [move.chunk_id for move in run.moves if move.rank_after is None],
+        names.RERANK_INPUT_COUNT: inputs,
+        names.RERANK_IDS: kept,
+        names.RERANK_RANKS_BEFORE: before,
+        names.RERANK_DROPPED_IDS: lost,
     }
-    scores = [move.score for move in kept]
     if None not in scores:
         attributes[names.RERANK_SCORES] = scores
     return attributes
 
 
-def _packing(run: PackRun) -> Attributes:
-    packing = run.packing
+def _packing(packing: Packing) -> Attributes:
     tokens = [chunk.tokens for chunk in packing.chunks]
     attributes: Attributes = {
         names.OPERATION_NAME: "pack",

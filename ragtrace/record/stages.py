@@ -18,6 +18,8 @@ from ragtrace.record.coercion import (
     Chunk,
     Chunks,
     Frozen,
+    Known,
+    PackerResult,
     PlainChunks,
     SnapshotColumns,
     StreamedAnswer,
@@ -36,8 +38,8 @@ from ragtrace.record.coercion import (
     told_apart,
 )
 from ragtrace.record.coercion.allowance import cut
-from ragtrace.record.coercion.chunks import items_of
-from ragtrace.record.coercion.recognition import plain_moves, read_moves
+from ragtrace.record.coercion.chunks import APART, items_of
+from ragtrace.record.coercion.recognition import KnownColumns, plain_moves, ranks_of, read_moves
 from ragtrace.record.coercion.values import candidates_of, label, size, whole
 from ragtrace.record.guard import guarded
 from ragtrace.record.requests import KEY, Left, Part, RequestRecording, StageInput, is_joined
@@ -208,6 +210,7 @@ class RankingRecording(StageRecording):
     _left: tuple[str, ...] = ()
     _before: Left | None = None  # what this one, of the same kind, follows
     _earlier = 0  # how many parts had ended before
+    _columns: PlainChunks | None = None  # of what was taken and is not read, once they were asked for
 
     def take_at_once(self, value: Any) -> bool:
         """A list of items of a shape that was met before."""
@@ -279,9 +282,18 @@ class RankingRecording(StageRecording):
         """What was taken by columns, where there is nothing but ids, texts and scores."""
         return self._taken.plain() if isinstance(self._taken, SnapshotColumns) else None
 
+    def columns(self) -> PlainChunks | None:
+        """What was taken, while nobody has read it, where all can be told of the columns: each chunk has its own id."""
+        if self._columns is None and self._run is None:
+            plain = self.plain()
+            if plain is not None and plain.are_distinct:
+                self._columns = plain
+        return self._columns
+
     def let_go(self) -> None:
         """Once it is read: let go of what was taken."""
         self._taken = Frozen([], 0)
+        self._columns = None
 
     def placed(self, ranked: Sequence[tuple[int, Chunk]], ids: Sequence[str]) -> None:
         """Keep the ids by place, for the stages that go on with these chunks."""
@@ -292,6 +304,8 @@ class RankingRecording(StageRecording):
 
     def identified(self) -> dict[int, str]:
         """The chunk ids of its items by their place, from 0."""
+        if (columns := self._columns) is not None:
+            return dict(enumerate(columns.ids))
         self.read()
         return self._ids
 
@@ -347,6 +361,9 @@ class RetrieveRecording(RankingRecording):
 
     def described(self) -> Attributes:
         """Ids and scores, and the data source."""
+        descriptions = self.recorder.descriptions
+        if descriptions.are_short and (columns := self.columns()) is not None:
+            return descriptions.retrieval(columns.ids, columns.scores, self._top_k, self._source)
         return self.recorder.descriptions.stage(self.read(), self.request, self.span, self._source)
 
     def known_inputs(self) -> Attributes:
@@ -382,6 +399,19 @@ class RerankRecording(RankingRecording):
         self._left = tuple(move.chunk_id for move in kept)
         # what was not read of the result is not known to have been dropped
         return RerankRun(moves=kept if self.is_partial else (*kept, *lost))
+
+    def described(self) -> Attributes:
+        """Ranks before and after."""
+        descriptions = self.recorder.descriptions
+        columns = self.columns() if descriptions.are_short and not self.is_partial else None
+        known = None if columns is None else _known_by_columns(self.request, self._earlier)
+        if columns is None or known is None:
+            return super().described()
+        before = ranks_of(self._given.ids(known))
+        kept = set(columns.ids)
+        lost = [name for name in before if name not in kept]
+        ranks = [before.get(name, 0) for name in columns.ids]
+        return descriptions.reranking(columns.ids, columns.scores, len(before), ranks, lost)
 
 
 class PackRecording(StageRecording):
@@ -432,16 +462,34 @@ class PackRecording(StageRecording):
 
     def run(self) -> StageRun:
         """The packing."""
-        taken, given = self._taken, self._given
-        known = self.request.known(self._earlier)
-        self._taken, self._given = None, StageInput()
+        taken, known = self._taken, self.request.known(self._earlier)
         if taken is None:
             return PackRun()
-        questions = (self.request.query, self.request.rewritten)
-        packed = placed(taken, known, given.ids(known), self._budget, questions)
+        packed = self._placed(taken, known)
+        self._taken, self._given = None, StageInput()
         self.unread(packed.unread)
         self.refused = self.refused or self.is_partial or bool(packed.unread and not packed.packing.chunks)
         return PackRun(packing=packed.packing)
+
+    def _placed(self, taken: TakenPacking, known: Known) -> PackerResult:
+        return placed(taken, known, self._given.ids(known), self._budget, (self.request.query, self.request.rewritten))
+
+    def described(self) -> Attributes:
+        """What was packed, and why the rest was not."""
+        descriptions, taken, known = self.recorder.descriptions, self._taken, None
+        if descriptions.are_short and taken is not None and taken.is_plain and self._run is None:
+            known = _known_by_columns(self.request, self._earlier)
+        if known is None or taken is None:
+            return super().described()
+        return descriptions.packing(self._placed(taken, known).packing)
+
+
+def _known_by_columns(request: RequestRecording, earlier: int) -> Known | None:
+    """What retrievers among the first parts returned, for descriptions; None where one has been read, or has to be."""
+    columns = [part.columns() for part in request.parts[:earlier] if isinstance(part, RetrieveRecording)]
+    if None in columns or any(APART in "".join(each.ids) for each in columns if each is not None):
+        return None
+    return KnownColumns(each for each in columns if each is not None)
 
 
 class GenerateRecording(StageRecording):

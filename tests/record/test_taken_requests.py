@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
+from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import get_tracer
 
@@ -18,6 +19,7 @@ from ragtrace.config import load
 from ragtrace.errors import NewerForm, RecordError
 from ragtrace.record import Draft, Recorder, build_record, install, read_taken, take_request, write_taken
 from ragtrace.record.requests import RequestDraft
+from ragtrace.record.stages import GenerateRecording
 from ragtrace.types import Fault, Item, RequestRecord, TakenRequest
 from tests.record.conftest import Configure
 
@@ -261,6 +263,65 @@ def test_the_record_is_the_same(both: Callable[..., Both], plan: Plan, spans: bo
         run(plan)
     for here, there in sink.pairs:
         assert there == here
+
+
+class Describing:
+    """A sink that describes the spans of each request by the columns that were taken, then by the runs."""
+
+    def __init__(self) -> None:
+        self.pairs: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self.read = 0  # stages that had to be read for their description
+
+    def submit(self, item: Item | Draft, durable: bool = False) -> None:
+        """Describe it twice."""
+        if isinstance(item, RequestDraft):
+            parts: list[Any] = list(item.parts)
+            by_columns = [dict(BoundedAttributes(attributes=part.described())) for part in parts]
+            self.read += sum(part._run is not None for part in parts if not isinstance(part, GenerateRecording))
+            for part in parts:
+                part.read()
+            by_runs = [dict(BoundedAttributes(attributes=part.described())) for part in parts]
+            self.pairs += zip(by_columns, by_runs, strict=True)
+            item.discard()
+
+    def end_spans(self, timeout: float) -> bool:
+        """They have ended."""
+        return True
+
+
+@pytest.fixture
+def describing() -> Iterator[Callable[..., Describing]]:
+    """Puts a recorder with such a sink in use."""
+
+    def use(**given: object) -> Describing:
+        sink: Any = Describing()
+        install(Recorder(load(**given), sink, TracerProvider()))
+        return sink  # type: ignore[no-any-return]
+
+    yield use
+    install(None)
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(plan=PLANS)
+def test_spans_say_the_same_of_columns(describing: Callable[..., Describing], plan: Plan) -> None:
+    """Whatever the stages return: nothing is read for it where columns tell it, and nothing else is told."""
+    sink = describing(service="svc")
+    run(plan)
+    for by_columns, by_runs in sink.pairs:
+        assert by_columns == by_runs
+
+
+@pytest.mark.parametrize("again", [[], [1, 2, 3]])
+def test_the_usual_spans_are_described_without_a_reading(
+    describing: Callable[..., Describing], again: list[int]
+) -> None:
+    """Of one retriever and of several; the record is not built for them."""
+    sink = describing(service="svc")
+    hits: list[tuple[int, int, float | None]] = [(number, number, 0.5) for number in range(6)]
+    run(Plan("mapping", hits, again, [3, 1, 2], False, 2, "items", "text", "", {}))
+    assert (len(sink.pairs), sink.read) == (5 if again else 4, 0)
+    assert sink.pairs[-2][0]["ragtrace.pack.dropped.reasons"] == ("probably budget",)
 
 
 @pytest.mark.parametrize("shape", [name for name in SHAPES if name != "unreadable"])

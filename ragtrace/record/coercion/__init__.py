@@ -2,6 +2,7 @@
 
 from ragtrace.record.coercion._answers import StreamedAnswer, read_answer, read_prompt
 from ragtrace.record.coercion._packing import (
+    PackerResult,
     StreamedPacking,
     TakenPacking,
     placed,
@@ -33,6 +34,7 @@ __all__ = [
     "Chunks",
     "Frozen",
     "Known",
+    "PackerResult",
     "PlainChunks",
     "SnapshotColumns",
     "StreamedAnswer",

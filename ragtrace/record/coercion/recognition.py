@@ -12,7 +12,7 @@ from ragtrace.record.coercion.chunks import APART
 from ragtrace.record.coercion.values import Chunk, PlainChunks
 from ragtrace.types import Candidate, RankMove
 
-__all__ = ["Excerpt", "Known", "excerpt_of", "plain_moves", "read_moves"]
+__all__ = ["Excerpt", "Known", "KnownColumns", "excerpt_of", "plain_moves", "ranks_of", "read_moves"]
 
 _ENDS: Final = " \t\r\n.…[]"  # an ellipsis that marks a cut, and white space
 
@@ -49,6 +49,10 @@ class Known:
     @cached_property
     def _by_text(self) -> dict[str, Candidate]:
         return {known.text: known for known in self.by_id.values() if known.text}
+
+    def get(self, chunk_id: str) -> Candidate | None:
+        """The candidate with this id."""
+        return self.by_id.get(chunk_id)
 
     def text(self, chunk_id: str) -> str | None:
         """A candidate's full text."""
@@ -115,6 +119,35 @@ class Known:
         return self._wordings[chunk_id]
 
 
+class KnownColumns(Known):
+    """The same of columns, whose ids tell all apart: few of them are looked at. The candidates have no hashes."""
+
+    def __init__(self, columns: Iterable[PlainChunks]) -> None:
+        self._columns = list(columns)
+        super().__init__(chain.from_iterable(each.candidates(None, hashed=False) for each in self._columns))
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        """By id; of several retrievers the first that returned it."""
+        found: dict[str, str] = {}
+        for each in reversed(self._columns):
+            found.update(zip(each.ids, each.texts, strict=True))
+        return found
+
+    def get(self, chunk_id: str) -> Candidate | None:
+        """It, made for who asks."""
+        text = self._texts.get(chunk_id)
+        return None if text is None else Candidate(chunk_id=chunk_id, rank=1, text=text)
+
+    def text(self, chunk_id: str) -> str | None:
+        """A candidate's full text."""
+        return self._texts.get(chunk_id)
+
+    @cached_property
+    def _told_apart(self) -> dict[str, list[Candidate]]:
+        return {}
+
+
 def _fitting(same: Iterable[Candidate], body: str, given: str) -> str:
     """The id of the candidate with this text, or a part of it."""
     core = body.strip(_ENDS)
@@ -145,7 +178,7 @@ def read_moves(
 
     inputs: ids of what went in, in order; known: the candidates by which a chunk without an id is recognized.
     """
-    before = _ranks(inputs)
+    before = ranks_of(inputs)
     after: dict[str, RankMove] = {}
     ids = []
     for rank, chunk in ranked:
@@ -161,12 +194,12 @@ def plain_moves(
     """The same of chunks by columns, whose ids are theirs; None where `read_moves` has to look at each."""
     if not ranked.are_distinct or known.tells_apart:
         return None
-    ids, before = ranked.ids, _ranks(inputs)
+    ids, before = ranked.ids, ranks_of(inputs)
     kept = map(RankMove, ids, map(before.get, ids), count(1), ranked.scores)
     return list(ids), tuple(kept), _lost(before, set(ids))
 
 
-def _ranks(inputs: Sequence[str]) -> dict[str, int]:
+def ranks_of(inputs: Sequence[str]) -> dict[str, int]:
     """The rank of each input; of one that went in twice the better one counts."""
     before = dict(zip(inputs, count(1)))
     if len(before) < len(inputs):
