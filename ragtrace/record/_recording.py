@@ -12,7 +12,7 @@ from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import NonRecordingSpan, Span, Tracer, format_span_id, set_span_in_context
 
 from ragtrace.record._recorder import Recorder
-from ragtrace.record._spans import Attributes, add_exception, mark_failed
+from ragtrace.record._spans import Attributes, add_exception, mark_failed, set_attributes
 from ragtrace.record.coercion import Unreadable
 from ragtrace.record.coercion.allowance import Allowance
 from ragtrace.record.guard import UNREADABLE_MESSAGE, attempt, guarded
@@ -219,7 +219,7 @@ class Recording(ABC):
             return
         try:
             if span.is_recording():
-                span.set_attributes(self.outlined() if outlined else self.described())
+                set_attributes(span, self.outlined() if outlined else self.described())
                 if self.raised is not None:
                     add_exception(span, self.recorder.policy.error(self.raised), self.ended_at)
         except BaseException as error:

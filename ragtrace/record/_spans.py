@@ -14,19 +14,21 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from opentelemetry import trace
+from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.trace import Span, Status, StatusCode, Tracer, TracerProvider
 
 from ragtrace.record import conventions as names
 from ragtrace.record.guard import let_through
 from ragtrace.types import ErrorInfo
 
-__all__ = ["Attributes", "Tracing", "add_exception", "mark_failed", "precede", "room"]
+__all__ = ["Attributes", "Tracing", "add_exception", "mark_failed", "precede", "room", "set_attributes"]
 
 Attributes: TypeAlias = dict[str, Any]
 
 _LOG: Final = logging.getLogger("ragtrace")
 _DEFAULT_LIMIT: Final = 128  # OpenTelemetry's own
 _NO_LIMIT: Final = 1 << 20
+_ATOMS: Final = frozenset({str, bool, int, float})
 _DEADLINE: Final = 5.0  # seconds
 _TIMEOUT: Final = "timeout_millis"
 EndSpans = Callable[[float], object]
@@ -88,6 +90,38 @@ def room(span: Span | None) -> int:
     limit = getattr(getattr(span, "_limits", None), "max_span_attributes", _DEFAULT_LIMIT)
     held = getattr(span, "attributes", None)
     return (_NO_LIMIT if limit is None else int(limit)) - (0 if held is None else len(held))
+
+
+def set_attributes(span: Span, attributes: Attributes) -> None:
+    """`span.set_attributes` of a span that is open: the SDK looks at each element of an array in Python, which takes
+    more of a request's time than all else of its spans' attributes.
+
+    Where nothing of that name is there yet, nothing is limited, and all are texts, numbers and arrays of one of these,
+    there is nothing that it would change: they are put where it puts them. Else, and where it keeps them in another
+    way, it does that itself.
+    """
+    held: Any = getattr(span, "_attributes", None)
+    if type(held) is BoundedAttributes and held.max_value_len is None:
+        kept, lock = getattr(held, "_dict", None), getattr(held, "_lock", None)
+        cleaned = {name: _cleaned(value) for name, value in attributes.items()}
+        if type(kept) is dict and lock is not None and None not in cleaned.values():
+            with lock:
+                has_room = held.maxlen is None or len(kept) + len(cleaned) <= held.maxlen
+                if has_room and kept.keys().isdisjoint(cleaned):
+                    kept.update(cleaned)
+                    return
+    span.set_attributes(attributes)
+
+
+def _cleaned(value: Any) -> Any:
+    """A value as the SDK keeps it; None where it has to look at it."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is not list and kind is not tuple:
+        return None
+    kinds = {*map(type, value)}
+    return tuple(value) if len(kinds) <= 1 and kinds <= _ATOMS else None
 
 
 def precede(provider: TracerProvider, end_spans: EndSpans) -> None:

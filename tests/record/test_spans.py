@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from typing import Any
 
 import pytest
-from opentelemetry.trace import StatusCode, format_trace_id
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
+from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, StatusCode, format_trace_id
 
 import ragtrace
+from ragtrace.record._spans import set_attributes
 from ragtrace.types import RetrieveRun
 
 
@@ -104,3 +107,52 @@ def test_a_host_without_a_tracer_provider_gets_records(configure: Any) -> None:
     assert recorded.record.span_id is None
     assert len(recorded.record.stages) == 4
     assert recorded.spans == {}
+
+
+ARRAYS: dict[str, dict[str, Any]] = {
+    "texts": {"a": ["x", "y"], "b": ("z",)},
+    "numbers": {"a": [0.5, 1.0], "b": [1, 2], "c": [True, False], "d": 1, "e": 0.5, "f": True},
+    "empty": {"a": [], "b": ()},
+    "of several kinds": {"a": ["x", 1]},
+    "with nothing": {"a": None, "b": [None, "x"]},
+    "nested": {"a": [["x"], ["y"]], "b": {"c": 1}},
+    "not ours": {"a": [Fraction(1, 2)], "b": Fraction(1, 2)},
+    "a subclass": {"a": [str.__new__(type("Text", (str,), {}), "x")]},
+    "many": {f"a{number}": [number] for number in range(8)},
+}
+
+
+@pytest.mark.parametrize("before", [{}, {"z": 1}, {"a": 1, "z": 2}])
+@pytest.mark.parametrize("limits", [{}, {"max_span_attributes": 6}, {"max_span_attribute_length": 1}])
+@pytest.mark.parametrize("name", sorted(ARRAYS))
+def test_attributes_are_set_as_the_sdk_sets_them(name: str, limits: dict[str, int], before: dict[str, int]) -> None:
+    """Values, their types, their order, and how many were dropped."""
+    tracer = TracerProvider(span_limits=SpanLimits(**limits)).get_tracer("test")
+    ours, sdks = (tracer.start_span("span", attributes=before) for _ in range(2))
+    set_attributes(ours, ARRAYS[name])
+    sdks.set_attributes(ARRAYS[name])
+    assert isinstance(ours, ReadableSpan)
+    assert isinstance(sdks, ReadableSpan)
+    assert list((ours.attributes or {}).items()) == list((sdks.attributes or {}).items())
+    assert list(map(type, (ours.attributes or {}).values())) == list(map(type, (sdks.attributes or {}).values()))
+    assert ours.dropped_attributes == sdks.dropped_attributes
+
+
+@pytest.mark.parametrize("name", ["texts", "numbers", "empty", "many"])
+def test_the_sdk_looks_at_no_element_of_ours(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would find nothing to change; also where a span processor has set some before."""
+    span = TracerProvider().get_tracer("test").start_span("span", attributes={"z": 1})
+    monkeypatch.setattr(type(span), "set_attributes", lambda self, attributes: pytest.fail("it looks"))
+    set_attributes(span, ARRAYS[name])
+
+
+def test_a_span_of_another_kind_sets_its_own_attributes() -> None:
+    """One that nobody records takes none; one of another SDK gets what it would."""
+    given: list[Any] = []
+
+    class Other(NonRecordingSpan):
+        def set_attributes(self, attributes: Any) -> None:
+            given.append(attributes)
+
+    set_attributes(Other(INVALID_SPAN_CONTEXT), {"a": ["x"]})
+    assert given == [{"a": ["x"]}]
