@@ -261,7 +261,8 @@ class Delivery:
     def _failed(self, error: Exception) -> None:
         if not self._pause:
             said = str(error) if isinstance(error, RagtraceError) else f"{type(error).__name__}: {error}"
-            _LOG.error("records cannot be stored, they wait in the spool (%s): %s", self._spool.folder, said)
+            place = "memory" if self._spool.folder is None else f"the spool ({self._spool.folder})"
+            _LOG.error("records cannot be stored, they wait in %s: %s", place, said)
         self._count(self._fault("sink.write", type(error).__name__, str(error)))
         self._pause = min(self._longest, self._pause * 2 or self._shortest)
         self._retry_at = time.monotonic() + self._pause

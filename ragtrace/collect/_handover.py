@@ -16,6 +16,7 @@ from typing import Final
 
 from ragtrace.collect._delivery import Delivery, Finisher, Writer
 from ragtrace.collect.spool import (
+    NO_FOLDER,
     SEGMENT_BYTES,
     Spool,
     SpoolFile,
@@ -73,7 +74,7 @@ class HandOver:
         """Hand over a segment of the application's own as it is, which takes no room. Raises: OSError."""
         folder = self._spool.folder
         if folder is None:
-            raise OSError(errno.EROFS, "there is no spool folder")
+            raise OSError(errno.EROFS, NO_FOLDER)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             os.rename(segment.path, folder / segment.path.name)

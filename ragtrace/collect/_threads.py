@@ -14,6 +14,8 @@ import weakref
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from ragtrace.file_locks import is_held_by
+
 __all__ = ["BackgroundThread", "FlushBarrier", "Forkable", "Periodic", "watch"]
 
 _DEADLINE: Final = 5.0  # seconds
@@ -85,7 +87,8 @@ os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_
 
 _LOG: Final = logging.getLogger("ragtrace")
 _LINGER: Final = 0.1  # seconds in which work gathers
-_IMPORT: Final = 60.0  # seconds that a fork waits for an import at most
+_SHORT: Final = 0.01  # seconds between two looks
+_PATIENCE: Final = 60.0  # seconds that a fork waits at most for an import, or the end of what writes a SQLite file
 _RETRY: Final = 1.0  # seconds until a thread that the system did not give is asked for again
 
 
@@ -170,12 +173,15 @@ class BackgroundThread:
         return not self._thread.is_alive()
 
     def rest(self, timeout: float) -> None:
-        """Hold it still between two steps, when one ends within `timeout` seconds. An import is waited for: a child
-        would inherit the module's lock for good, and hang when it imports it."""
-        until = time.monotonic() + _IMPORT
+        """Hold it still between two steps, when one ends within `timeout` seconds. Two things are waited for, since a
+        child would inherit a lock for good: an import, which it could never do, and the write lock of a SQLite file."""
+        until = time.monotonic() + _PATIENCE
         self._is_resting = self._busy.acquire(timeout=max(0.0, timeout))
-        while not self._is_resting and self._is_importing() and time.monotonic() < until:
-            self._is_resting = self._busy.acquire(timeout=_LINGER)
+        while not self._is_resting and self._holds_a_lock() and time.monotonic() < until:
+            self._is_resting = self._busy.acquire(timeout=_SHORT)
+
+    def _holds_a_lock(self) -> bool:
+        return self._is_importing() or is_held_by(None if self._thread is None else self._thread.ident)
 
     def _is_importing(self) -> bool:
         frame = None if self._thread is None else sys._current_frames().get(self._thread.ident or 0)

@@ -17,6 +17,7 @@ import re
 import struct
 import tempfile
 import uuid
+import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -25,6 +26,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from ragtrace.config import variable
 from ragtrace.errors import RecordError
 from ragtrace.record import read_taken, write_taken
 from ragtrace.types import (
@@ -74,6 +76,9 @@ _TRIES: Final = 8
 SEGMENT_BYTES: Final = 16 * 2**20
 HANDED: Final = "handed"
 """The folder of what an application has handed over to `ragtrace build`."""
+_REMEDY: Final = f"name a folder that this process can write with configure(spool=) or {variable('spool')}"
+NO_FOLDER: Final = f"there is no spool folder; {_REMEDY}"
+"""What an error says without one."""
 _ADOPTED: Final = 64  # segments of dead processes that are open at the same time
 
 
@@ -115,6 +120,7 @@ class SpoolFile:
         self.is_own = False  # written here, so that it ends with a whole entry
         self._descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
+        _open_files.add(self)
 
     def append(self, entry: bytes) -> None:
         """Write one entry whole. Raises: OSError; nothing of the entry is then left in the file."""
@@ -151,8 +157,21 @@ class SpoolFile:
         self.release()
 
     def release(self) -> None:
-        """Let go of the file and its lock; it stays for another process."""
-        os.close(self._descriptor)
+        """Let go of the file and its lock, once; it stays for another process."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _release_all() -> None:
+    """In a forked child: a descriptor that it inherits holds the lock for as long as it lives, also when the parent has
+    let go of the file, and nobody else could store what is in it."""
+    for file in tuple(_open_files):
+        file.release()
+
+
+_open_files: Final[weakref.WeakSet[SpoolFile]] = weakref.WeakSet()
+os.register_at_fork(after_in_child=_release_all)
 
 
 class Lane:
@@ -204,7 +223,8 @@ class Spool:
             try:
                 _prepare(chosen, is_shared=chosen == fallback)
             except OSError as error:
-                then = f"{fallback} is used instead" if chosen != fallback else "flagged requests wait in memory only"
+                memory = f"what cannot be stored at once waits in memory only; {_REMEDY}"
+                then = f"{fallback} is used instead" if chosen != fallback else memory
                 _LOG.warning("spool folder %s cannot be used (%s); %s", chosen, error.strerror or error, then)
             else:
                 return cls(chosen.absolute(), (fallback,) if chosen != fallback else ())
@@ -244,7 +264,7 @@ class Spool:
     def set_aside(self, raw: bytes) -> None:
         """Keep what can be neither read nor stored, out of the way, in `damaged/`. Raises: OSError."""
         if self.folder is None:
-            raise OSError(errno.EROFS, "there is no spool folder")
+            raise OSError(errno.EROFS, NO_FOLDER)
         folder = self.folder / "damaged"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (folder / f"{uuid.uuid4().hex}.bin").write_bytes(raw)
@@ -261,7 +281,7 @@ class Spool:
     def new_segment(self) -> SpoolFile:
         """An empty segment of this process. Raises: OSError."""
         if self.folder is None:
-            raise OSError(errno.EROFS, "there is no spool folder")
+            raise OSError(errno.EROFS, NO_FOLDER)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for _ in range(_TRIES):
             path = self.folder / f"{os.getpid()}-{uuid.uuid4().hex}{_SUFFIX}"

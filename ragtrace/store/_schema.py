@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from ragtrace import resources
 from ragtrace.errors import SchemaMismatch, StoreUnavailable
+from ragtrace.file_locks import WriteLock
 from ragtrace.store.address import Address
 from ragtrace.store.database import Database, take_advisory_lock
 from ragtrace.store.rows import SchemaState
@@ -103,7 +104,8 @@ def _use_wal(database: Database, seconds: float) -> None:
     with no seconds to wait what cannot be switched now is left as it is."""
     deadline = time.monotonic() + seconds
     while True:
-        with database.driver() as connection:
+        with database.driver() as connection, WriteLock() as lock:
+            lock.taken()
             try:
                 connection.execute("PRAGMA journal_mode = WAL").fetchall()
                 return

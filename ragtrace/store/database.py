@@ -23,6 +23,7 @@ from sqlalchemy.exc import DBAPIError
 
 from ragtrace.config import variable
 from ragtrace.errors import CorruptStore, MissingExtraError, SchemaMismatch, StoreError, StoreUnavailable
+from ragtrace.file_locks import WriteLock
 from ragtrace.store.address import Address, Identity, Known, PostgresIdentity, SqliteIdentity
 from ragtrace.store.tables import MINUTE, Digest, Moment
 
@@ -118,7 +119,9 @@ class Database:
         Raises: StoreUnavailable also where the database was replaced while the transaction ran.
         """
         self.prepare()
-        with explained(self.address), self._writer.begin() as connection:
+        with explained(self.address), WriteLock() as lock, self._writer.begin() as connection:
+            if self.address.is_sqlite:
+                lock.taken()
             opened = self._see_to(connection)
             yield connection
         if trouble := self._identity.trouble(opened):

@@ -32,6 +32,10 @@ def test_the_stages_of_all_processes_stand_in_one_record(method: str, tmp_path: 
     done = run(PROGRAM, method, store, str(spans))
     assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
     names = [f"r{number}" for number in range(3)]
+    ragtrace.configure(
+        store=store
+    )  # a child of a busy machine may have had no time to store, and left it to this start
+    assert ragtrace.shutdown(timeout=60)
     with Store.open(store) as opened:
         found = opened.get_records(names)
         assert sorted(found) == names
@@ -166,3 +170,83 @@ def test_a_child_imports_what_the_parent_was_importing(tmp_path: Path) -> None:
     """A server that forks its workers right after `configure`, while the background opens the database."""
     done = run(FORKED_IN_AN_IMPORT, str(tmp_path / "ragtrace.db"))
     assert done.stdout == "imported\n", done.stderr
+
+
+FORKED_IN_A_TRANSACTION = """
+import os, sys, threading, time
+from contextlib import contextmanager
+import ragtrace
+from ragtrace.collect import _sink as sink
+from ragtrace.store.database import Database
+
+sink._FORK_WAIT = 0.0  # as a transaction that takes longer than that
+begun, write = threading.Event(), Database.write
+
+
+@contextmanager
+def slow(self):
+    with write(self) as connection:
+        begun.set()
+        time.sleep(0.5)
+        yield connection
+
+
+Database.write = slow
+ragtrace.configure(store="sqlite:///" + sys.argv[1])
+begun.wait(60)
+child = os.fork()
+Database.write = write
+if child == 0:
+    with ragtrace.request(query="q", request_id="child"):
+        pass
+    print(ragtrace.shutdown(30), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_a_child_can_write_what_the_parent_was_writing(tmp_path: Path) -> None:
+    """SQLite takes a lock that the parent held at the fork for the child's own, for as long as the child lives."""
+    done = run(FORKED_IN_A_TRANSACTION, str(tmp_path / "ragtrace.db"))
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+FORKED_IN_A_FLUSH = """
+import os, sys, threading, time
+import ragtrace
+from ragtrace.collect import _sink as sink, default_folder
+from ragtrace.collect.spool import handed_folder, lock_segment, segment_paths
+
+sink._FORK_WAIT = 0.0  # as a disk that takes longer than that
+begun, forked, fsync = threading.Event(), threading.Event(), os.fsync
+
+
+def slow(descriptor):
+    begun.set()
+    forked.wait(60)
+    fsync(descriptor)
+
+
+store = "sqlite:///" + sys.argv[1]
+ragtrace.configure(store=store, build="worker")
+os.fsync = slow
+with ragtrace.request(query="q", request_id="parent"):
+    pass
+begun.wait(60)
+child = os.fork()
+if child == 0:
+    time.sleep(60)  # it lives on
+    os._exit(0)
+forked.set()
+done = ragtrace.shutdown(30)
+free = [path for path in segment_paths(handed_folder(default_folder(store))) if lock_segment(path)]
+print(done, len(free), flush=True)
+os.kill(child, 9)
+os.waitpid(child, 0)
+"""
+
+
+def test_a_child_holds_no_file_that_the_parent_was_writing(tmp_path: Path) -> None:
+    """What the parent has handed over can be built while the child lives."""
+    done = run(FORKED_IN_A_FLUSH, str(tmp_path / "ragtrace.db"))
+    assert (done.stdout, done.stderr) == ("True 1\n", "")

@@ -121,7 +121,10 @@ def test_without_any_folder_appending_says_so(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
     with caplog.at_level(logging.WARNING, "ragtrace"):
         spool = Spool.open(tmp_path / "file" / "spool", STORE)
-    assert "wait in memory only" in caplog.text
+    assert (
+        "waits in memory only; name a folder that this process can write with configure(spool=) or RAGTRACE_SPOOL"
+        in (caplog.text)
+    )
     with pytest.raises(OSError, match="no spool folder"):
         spool.durable.append(ENTRY)
 
