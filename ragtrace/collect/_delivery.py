@@ -16,7 +16,7 @@ from ragtrace.collect.spool import Spool, SpoolFile, encode_entry
 from ragtrace.errors import CorruptStore, NewerForm, RagtraceError, RecordError, SchemaMismatch, StoreUnavailable
 from ragtrace.record import Draft
 from ragtrace.record.guard import fault_now, is_of_the_host, place_of
-from ragtrace.types import Fault, Item
+from ragtrace.types import Fault, Item, replace
 
 __all__ = ["Delivery", "Encoded", "Finisher", "SpoolWriter", "StoreStep", "Writer"]
 
@@ -293,12 +293,13 @@ class Delivery:
 
     def _replay_segment(self, segment: SpoolFile) -> None:
         items: list[Item] = []
-        for entry in segment.entries():
+        for place, entry in enumerate(segment.entries()):
             if entry.item is not None:
                 items.append(entry.item)
             else:
                 self._set_aside(entry.raw)
-                self._report(self._fault("sink.spool", "damaged", "a damaged spool entry was set aside"))
+                fault = self._fault("sink.spool", "damaged", "a damaged spool entry was set aside")
+                self._report(replace(fault, at=segment.modified_at + place))  # read again, it is the same, counted once
             if len(items) >= _BATCH:
                 self._write(items)
                 items = []
@@ -380,6 +381,7 @@ class StoreStep:
         self._adopting = Periodic(self._adopt, _ADOPT_EVERY)
         self._in_step = True  # the spool's open lanes hold nothing but what is in the queue
         self._left: tuple[SpoolFile, ...] = ()
+        self.untold: list[Fault] = []  # faults whose delivery failed
         self.in_flight: list[Waiting] = []  # what was taken and the spool does not hold
 
     @property
@@ -444,14 +446,16 @@ class StoreStep:
             self._left = tuple(self._spool.pending)
 
     def _deliver_faults(self) -> bool:
-        """Last of a step, so that those that it met itself are among them."""
+        """Last of a step, so that those that it met itself are among them. Those of a delivery that failed are told
+        again as they were, not added up with later ones: where it failed past its commit, the store knows them."""
+        if self.untold and not self._delivery.deliver(self.untold, []):
+            return False
         with self._lock:
-            faults = self._queue.take_faults()
-        if not faults or self._delivery.deliver(faults, []):
-            return True
-        with self._lock:
-            self._queue.count(faults)
-        return False
+            self.untold = self._queue.take_faults()
+        if self.untold and not self._delivery.deliver(self.untold, []):
+            return False
+        self.untold = []
+        return True
 
     def _put_back(self, loose: list[Waiting]) -> None:
         """Keep in memory what found no room in the spool; samples only as far as there is room."""

@@ -197,8 +197,9 @@ class Builder:
             return False
         is_stored = self._delivery.replay()
         if is_stored and self._faults:
-            faults, self._faults[:] = self._faults.copy(), []
-            self._delivery.deliver(faults, [])
+            told = len(self._faults)
+            if self._delivery.deliver(self._faults[:told], []):
+                del self._faults[:told]
         return is_stored and len(self._spool.pending) < segments
 
     def _count(self, items: int) -> None:

@@ -255,7 +255,8 @@ class BackgroundSink:
         kept = [self._keep(waiting.item, is_finished=True) for waiting in read if not waiting.is_spooled]
         kept += [self._keep(waiting.item) for waiting in (*in_hand, *unread)]
         with self._lock:
-            faults = self._queue.take_faults()
+            faults = [*self._storing.untold, *self._queue.take_faults()]
+            self._storing.untold = []
         kept += [self._keep(fault) for fault in faults]
         return not any(kept)
 

@@ -138,6 +138,11 @@ class SpoolFile:
         os.fsync(self._descriptor)
 
     @property
+    def modified_at(self) -> int:
+        """When it was last written, Unix nanoseconds."""
+        return os.fstat(self._descriptor).st_mtime_ns
+
+    @property
     def is_there(self) -> bool:
         """Whether nobody has deleted the file."""
         return os.fstat(self._descriptor).st_nlink > 0
@@ -262,12 +267,12 @@ class Spool:
         self.pending.remove(segment)
 
     def set_aside(self, raw: bytes) -> None:
-        """Keep what can be neither read nor stored, out of the way, in `damaged/`. Raises: OSError."""
+        """Keep what can be neither read nor stored, out of the way, once, in `damaged/`. Raises: OSError."""
         if self.folder is None:
             raise OSError(errno.EROFS, NO_FOLDER)
         folder = self.folder / "damaged"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (folder / f"{uuid.uuid4().hex}.bin").write_bytes(raw)
+        (folder / f"{hashlib.blake2b(raw, digest_size=16).hexdigest()}.bin").write_bytes(raw)
 
     def close(self) -> bool:
         """Let go of all segments, which wait for the next start; whether none was left."""

@@ -44,6 +44,7 @@ from ragtrace.types import (
     RequestRecord,
     SampledRanking,
     TakenRequest,
+    replace,
 )
 
 __all__ = ["Built", "build_record", "read_taken", "take_request", "write_taken"]
@@ -386,7 +387,10 @@ def build_record(taken: TakenRequest) -> Built:
     except _UNFIT as error:
         raise RecordError(f"a request that was taken cannot be built: {type(error).__name__}: {error}") from error
     assert isinstance(finished, RequestRecord)
-    return Built(finished, [] if body.is_counted else faults)
+    if body.is_counted:
+        return Built(finished, [])
+    # each with a time of its own that follows from the request: built again, it is the same fault, and counted once
+    return Built(finished, [replace(fault, at=body.taken_at + place) for place, fault in enumerate(faults)])
 
 
 class _Worker:

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import ragtrace
-from ragtrace.collect import Builder, HandOver, RecordWriter, default_folder
+from ragtrace.collect import BackgroundSink, Builder, HandOver, RecordWriter, default_folder
 from ragtrace.collect.spool import (
     Spool,
     SpoolFile,
@@ -360,3 +360,64 @@ def test_the_other_writer_is_told_what_was_built(url: str) -> None:
     assert [type(item) for item in seen] == [RequestRecord]
     assert noted == [1]
     assert not any(isinstance(item, Fault | TakenRequest) for item in seen)
+
+
+class Unheard:
+    """A writer over the store that fails once behind its commit: what it has written is written."""
+
+    def __init__(self, store: Store, failures: list[bool]) -> None:
+        self._store = store
+        self._failures = failures
+
+    def write(self, items: Sequence[Item]) -> None:
+        """Write, and fail."""
+        self._store.write(items)
+        if self._failures:
+            self._failures.pop()
+            raise StoreUnavailable("the connection broke behind the commit")
+
+    def close(self) -> None:
+        """Close the store."""
+        self._store.close()
+
+
+def test_faults_are_counted_once_where_a_delivery_fails_behind_its_commit(url: str) -> None:
+    """Those of requests that are built, and of entries that are damaged, tell of the same when it is tried again."""
+    ragtrace.configure(service="svc", store=url, build="worker")
+    for number in range(2):
+        with ragtrace.request(query="q", request_id=f"r{number}"):
+            ragtrace.retrieve(lambda query: [{"id": "a", "text": "b"}, object(), object()])("q")
+            ragtrace.retrieve(lambda query: [{"id": "a", "text": "b"}, object(), object()])("q")
+    assert ragtrace.shutdown(60)
+    (segment,) = handed_folder(default_folder(url)).glob("*.seg")
+    held = lock_segment(segment)
+    assert held is not None
+    held.append(b"\xabRT\x01 and no entry at all, but damage")
+    held.append(encode_entry(Feedback(request_id="r1", score=1.0)))
+    held.release()
+    failures = [True, True]
+    folders = [default_folder(url)]
+    for _ in range(4):
+        builder = Builder(lambda: Unheard(Store.open(url), failures), folders, (0.0, 0.0))
+        while builder.step():
+            pass
+        builder.close()
+    assert failures == []
+    with Store.open(url) as store:
+        found = {(fault.where, fault.kind): fault.count for fault in store.faults()}
+    found.pop(("sink.write", "StoreUnavailable"), None)
+    assert found == {("coerce.retrieve", "object"): 8, ("sink.spool", "damaged"): 1}
+    assert len(list((handed_folder(default_folder(url)) / "damaged").iterdir())) == 1
+
+
+def test_a_fault_that_comes_behind_one_that_was_heard_adds_to_it_alone(url: str, tmp_path: Path) -> None:
+    """In the application itself: a failure behind the commit leaves the first one as it was, and it is known."""
+    failures = [True]
+    spool = Spool.open(tmp_path / "spool", url)
+    sink = BackgroundSink(lambda: Unheard(Store.open(url), failures), spool, service="svc", retry=RETRY)
+    for number in (1, 2):
+        sink.submit(Fault(service="svc", where="here", kind="odd", at=number))
+        assert sink.flush(30) == (number == 2)
+    assert sink.close(30)
+    with Store.open(url) as store:
+        assert {fault.where: fault.count for fault in store.faults()} == {"here": 2, "sink.write": 1}
