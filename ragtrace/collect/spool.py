@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
@@ -71,7 +72,7 @@ _KINDS: Final[dict[type, str]] = {
 _PLAIN: Final[dict[str, type[Item]]] = {_KINDS[kind]: kind for kind in (Feedback, Fault, SourceReport)}
 _LOG: Final = logging.getLogger("ragtrace")
 _SUFFIX: Final = ".seg"
-_CREDENTIALS: Final = re.compile(r"//[^/]*@")
+_HOST: Final = re.compile(r"(\[[^\]]*\]|[^:/]*)(?::(\d+))?")
 _TRIES: Final = 8
 SEGMENT_BYTES: Final = 16 * 2**20
 HANDED: Final = "handed"
@@ -101,10 +102,30 @@ def handed_folder(folder: Path) -> Path:
 
 
 def _name(store: str) -> str:
-    """A short name for a database: another for each file, the same when a user or password changes."""
+    """A short name for a database: another for each, the same however its address is spelled and whoever logs in."""
     file = _sqlite_file(store)
-    database = _CREDENTIALS.sub("//", store) if file is None else os.fspath(file.absolute())
+    database = _server_database(store) if file is None else os.path.abspath(file)
     return hashlib.blake2b(database.encode(), digest_size=8).hexdigest()
+
+
+def _server_database(url: str) -> str:
+    """What tells a PostgreSQL database from others: servers, name, and options, such as its search path. Each may stand
+    in the query; a port is 5432 where none is given, and a database has its user's name."""
+    parts = urlsplit(url)
+    query = {key: ",".join(values) for key, values in parse_qs(parts.query).items()}
+    login, _, place = parts.netloc.rpartition("@")
+    user = query.get("user") or unquote(login.partition(":")[0])
+    name = query.get("dbname") or unquote(parts.path).strip("/") or user
+    hosts, ports = (query.get("host") or unquote(place)).lower().split(","), query.get("port", "").split(",")
+    servers = [_server(host, port) for host, port in zip(hosts, ports * len(hosts), strict=False)]
+    return repr((servers, name, query.get("service"), query.get("options")))
+
+
+def _server(place: str, port: str) -> tuple[str, str]:
+    """A host, or the folder of a socket, with its port."""
+    found = _HOST.fullmatch(place)
+    host, own = (place, None) if found is None else found.groups()
+    return host.strip("[]"), own or port or "5432"
 
 
 def _sqlite_file(store: str) -> Path | None:

@@ -137,6 +137,41 @@ def test_where_a_spool_lies() -> None:
     assert here == default_folder("postgresql://you:other@host/db")
     assert here != default_folder("postgresql://me:word@host/db2")
     assert default_folder(STORE, "/spool").parent == Path("/spool")
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        (
+            "postgresql://me:word@host/db",
+            "postgres://HOST:5432/db/",
+            "postgresql+psycopg://you@host/db?sslmode=require",
+        ),
+        ("postgresql://me@/db?host=/var/run", "postgresql:///db?host=%2Fvar%2Frun&port=5432"),
+        ("postgresql://me@[::1]/db", "postgresql://[::1]:5432/db", "postgresql:///?host=::1&dbname=db"),
+        ("postgresql://me@host", "postgresql://me:word@host/me", "postgresql://host/me?connect_timeout=3"),
+        ("postgresql:///db?host=a:1&host=b:2", "postgresql:///db?host=a,b&port=1,2"),
+        ("sqlite:////data/x.db", "sqlite:////data/../data/./x.db?mode=rw", "sqlite+pysqlite:////data/x.db"),
+    ],
+)
+def test_one_database_has_one_folder(same: tuple[str, ...]) -> None:
+    """However its address is spelled: what one process left there, another one finds."""
+    assert len({default_folder(url, "/spool") for url in same}) == 1
+
+
+def test_each_database_has_a_folder_of_its_own() -> None:
+    """Another server, port, name, user where none is named, or search path; nobody adopts what is another's."""
+    urls = [
+        "host/db",
+        "host2/db",
+        "host:5433/db",
+        "host/db2",
+        "me@host",
+        "you@host",
+        "host/db?options=-csearch_path%3Da",
+    ]
+    urls += ["host/db?service=s", "/db?host=/var/run", "/db?host=/var/run2"]
+    assert len({default_folder(f"postgresql://{url}") for url in urls}) == len(urls)
     assert fallback_folder("sqlite:///x.db") == fallback_folder(f"sqlite:///{Path('x.db').absolute()}")
     assert fallback_folder("sqlite:///x.db") != fallback_folder("sqlite:////elsewhere/x.db")
 
