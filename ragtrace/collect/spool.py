@@ -3,7 +3,7 @@
 Each process writes segments of its own, each held under `flock` while the process lives; so a segment that can be
 locked belongs to a dead process and is adopted by the next that starts. Once written, an entry survives `kill -9`;
 a power loss can take what was written since the last `sync` (one background cycle). The file format: entries of magic,
-length, CRC-32 and the JSON of one tagged item, or MessagePack of several requests as they were taken.
+length, CRC-32 and the JSON of one tagged item, or MessagePack of a request as it was taken.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tempfile
 import uuid
 import weakref
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -29,7 +29,7 @@ import msgspec
 
 from ragtrace.config import variable
 from ragtrace.errors import RecordError
-from ragtrace.record import read_taken, write_taken
+from ragtrace.record import TakenReader, write_taken
 from ragtrace.types import (
     Addendum,
     Fault,
@@ -372,7 +372,7 @@ class SpoolEntry(NamedTuple):
 def encode_entry(item: Item) -> bytes:
     """One entry. Raises: RecordError when the item has a value that JSON cannot hold."""
     if isinstance(item, TakenRequest):
-        return _entry_of_taken([item])
+        return _entries_of_taken([item])
     if isinstance(item, RequestRecord):
         body = encode_record(item)
     elif isinstance(item, Addendum):
@@ -386,32 +386,32 @@ def encode_entry(item: Item) -> bytes:
 
 
 def encode_entries(items: Iterable[Item]) -> bytes:
-    """Entries of several items; requests as they were taken share one, with each of their texts once. Raises:
-    RecordError."""
+    """Entries of several items; requests as they were taken share their texts. Raises: RecordError."""
     taken, others = [], []
     for item in items:
         if isinstance(item, TakenRequest):
             taken.append(item)
         else:
             others.append(encode_entry(item))
-    return b"".join(others) + (_entry_of_taken(taken) if taken else b"")
+    return b"".join(others) + _entries_of_taken(taken)
 
 
-def _entry_of_taken(requests: Sequence[TakenRequest]) -> bytes:
-    body = write_taken(requests)
-    return _entry(body.replace(_ESCAPE, _ESCAPE + b"\x02").replace(MAGIC, _ESCAPE + b"\x01"))
+def _entries_of_taken(requests: Iterable[TakenRequest]) -> bytes:
+    """An entry for each, so that each has a checksum of its own."""
+    frames = (frame.replace(_ESCAPE, _ESCAPE + b"\x02") for frame in write_taken(requests))
+    return b"".join([_entry(frame.replace(MAGIC, _ESCAPE + b"\x01")) for frame in frames])
 
 
 def _entry(payload: bytes) -> bytes:
     return _HEADER.pack(MAGIC, len(payload), zlib.crc32(payload)) + payload
 
 
-def decode_entry(payload: bytes) -> Sequence[Item]:
-    """The items of an entry. Raises: RecordError when it is none that this version knows; NewerForm where a newer
-    one has written it."""
+def decode_entry(payload: bytes, reader: TakenReader) -> Item:
+    """The item of an entry; the reader has read those before it. Raises: RecordError when it is none that this version
+    knows; NewerForm where a newer one has written it."""
     if payload.startswith(b"{"):
-        return [_decode_item(payload)]
-    return read_taken(payload.replace(_ESCAPE + b"\x01", MAGIC).replace(_ESCAPE + b"\x02", _ESCAPE))
+        return _decode_item(payload)
+    return reader.read(payload.replace(_ESCAPE + b"\x01", MAGIC).replace(_ESCAPE + b"\x02", _ESCAPE))
 
 
 def _decode_item(payload: bytes) -> Item:
@@ -430,12 +430,12 @@ def _decode_item(payload: bytes) -> Item:
 
 def read_entries(data: bytes) -> Iterator[SpoolEntry]:
     """The entries of a spool file. A torn last entry (the process died in the write) is left out."""
-    start = 0
+    start, reader = 0, TakenReader()
     while start < len(data):
         payload = _payload(data, start)
         if payload is not None:
             end = start + _HEADER.size + len(payload)
-            yield from _decoded(payload, data[start:end])
+            yield SpoolEntry(_decoded(payload, reader), data[start:end])
             start = end
             continue
         further = _next(data, start + 1)
@@ -455,11 +455,11 @@ def _payload(data: bytes, at: int) -> bytes | None:
     return payload if magic == MAGIC and len(payload) == length and zlib.crc32(payload) == checksum else None
 
 
-def _decoded(payload: bytes, raw: bytes) -> Iterator[SpoolEntry]:
+def _decoded(payload: bytes, reader: TakenReader) -> Item | None:
     try:
-        return iter([SpoolEntry(item, raw) for item in decode_entry(payload)])
+        return decode_entry(payload, reader)
     except RecordError:
-        return iter([SpoolEntry(None, raw)])
+        return None
 
 
 def _next(data: bytes, at: int) -> int | None:

@@ -4,7 +4,7 @@ from ragtrace.record._carriers import extract, follow_thread_pools, inject, unfo
 from ragtrace.record._handles import Request, current_request
 from ragtrace.record._recorder import Draft, Recorder, Sink, active, close_overdue, held, held_settings, install
 from ragtrace.record._sampling import new_request_id
-from ragtrace.record._taken_requests import Built, build_record, read_taken, take_request, write_taken
+from ragtrace.record._taken_requests import Built, TakenReader, build_record, take_request, write_taken
 from ragtrace.record._verbs import generate, pack, request, rerank, retrieve
 from ragtrace.record.content import ContentPolicy, scrub
 from ragtrace.record.external_reports import feedback, flag, source_report
@@ -16,6 +16,7 @@ __all__ = [
     "Recorder",
     "Request",
     "Sink",
+    "TakenReader",
     "active",
     "build_record",
     "close_overdue",
@@ -31,7 +32,6 @@ __all__ = [
     "install",
     "new_request_id",
     "pack",
-    "read_taken",
     "request",
     "rerank",
     "retrieve",

@@ -10,9 +10,10 @@ instead.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from itertools import chain, count, islice
 from time import time_ns
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -47,9 +48,9 @@ from ragtrace.types import (
     replace,
 )
 
-__all__ = ["Built", "build_record", "read_taken", "take_request", "write_taken"]
+__all__ = ["Built", "TakenReader", "build_record", "take_request", "write_taken"]
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _SCHEME: Final = 20  # characters within which a URL shows that it is one
 _LONG: Final = 40  # characters of a text that is written once, with its places as numbers
 _COLUMNS, _ROWS, _READ = range(3)  # what items were taken as: of one shape, each by itself, or read at once
@@ -163,7 +164,6 @@ class _Body(msgspec.Struct, array_like=True, gc=False):
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(_Body).decode
-_decode_many: Final = msgspec.msgpack.Decoder(tuple[int, list[bytes], list[tuple[bytes, list[int]]]]).decode
 _decode_version: Final = msgspec.msgpack.Decoder(list[Any]).decode
 
 
@@ -345,27 +345,61 @@ _WRITERS: Final[dict[type, Callable[[_Stages, Any], Any]]] = {
 }
 
 
-def write_taken(requests: Iterable[TakenRequest]) -> bytes:
-    """Several of them as one value, with each text once."""
-    known = _Texts()
-    written = [(request.body, [*map(known.__getitem__, request.texts)]) for request in requests]
-    return _encode((_VERSION, [text.encode("utf-8", "surrogatepass") for text in known], written))
+class _Frame(msgspec.Struct, array_like=True, gc=False):
+    """One of several requests that are written together: the texts that none before it had, the first of which has the
+    number `first` among all of theirs."""
+
+    version: int
+    together: bytes
+    first: int
+    texts: list[bytes]
+    places: list[int]
+    body: bytes
 
 
-def read_taken(body: bytes) -> list[TakenRequest]:
-    """The reverse. Raises: RecordError for bytes that are none; NewerForm for those of a newer ragtrace."""
-    try:
-        version = _decode_version(body)[0]
-        if isinstance(version, int) and version > _VERSION:
-            raise NewerForm(
-                f"requests wait that were taken in form {version}, and this ragtrace reads up to {_VERSION}; upgrade "
-                "where `ragtrace build` runs before the applications"
-            )
-        _, texts, requests = _decode_many(body)
-        known = [text.decode("utf-8", "surrogatepass") for text in texts]
-        return [TakenRequest(body=each, texts=tuple([known[at] for at in places])) for each, places in requests]
-    except (msgspec.MsgspecError, ValueError, LookupError) as error:
-        raise RecordError(f"no requests as they were taken: {error}") from error
+_decode_frame: Final = msgspec.msgpack.Decoder(_Frame).decode
+
+
+def write_taken(requests: Iterable[TakenRequest]) -> list[bytes]:
+    """A frame for each of them. A text stands in the first that has it, so that one that is damaged costs those alone
+    that share a text with it, for which it was the first."""
+    known, together, frames = _Texts(), os.urandom(8), []
+    for request in requests:
+        first = len(known)
+        places = [*map(known.__getitem__, request.texts)]
+        new = [text.encode("utf-8", "surrogatepass") for text in islice(reversed(known), len(known) - first)]
+        new.reverse()
+        frames.append(_encode(_Frame(_VERSION, together, first, new, places, request.body)))
+    return frames
+
+
+class TakenReader:
+    """Reads the frames of requests, one after the other."""
+
+    def __init__(self) -> None:
+        self._together = b""
+        self._texts: dict[int, str] = {}
+
+    def read(self, frame: bytes) -> TakenRequest:
+        """The request. Raises: RecordError for bytes that are none, or that need a text of a frame that was not read;
+        NewerForm for those of a newer ragtrace."""
+        try:
+            version = _decode_version(frame)[0]
+            if isinstance(version, int) and version > _VERSION:
+                raise NewerForm(
+                    f"requests wait that were taken in form {version}, and this ragtrace reads up to {_VERSION}; "
+                    "upgrade where `ragtrace build` runs before the applications"
+                )
+            found = _decode_frame(frame)
+            if found.together != self._together:
+                self._together, self._texts = found.together, {}
+            texts = [text.decode("utf-8", "surrogatepass") for text in found.texts]
+            self._texts.update(zip(count(found.first), texts, strict=False))
+            return TakenRequest(body=found.body, texts=tuple([self._texts[place] for place in found.places]))
+        except KeyError as error:
+            raise RecordError(f"a request as it was taken lacks its text {error}, which was in another entry") from None
+        except (msgspec.MsgspecError, ValueError, LookupError) as error:
+            raise RecordError(f"no request as it was taken: {error}") from error
 
 
 class Built(NamedTuple):

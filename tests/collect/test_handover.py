@@ -203,7 +203,7 @@ def test_what_a_newer_version_wrote_waits_for_it(url: str, caplog: pytest.LogCap
     """An old worker leaves it where it is, and says what to upgrade."""
     (segment,) = hand_over(url, 1)
     newer = encode_entries([TakenRequest(body=b"", texts=())])
-    payload = msgspec.msgpack.encode([2, "a later form"])
+    payload = msgspec.msgpack.encode([3, "a later form"])
     held = lock_segment(segment)
     assert held is not None
     held.append(with_payload(newer, payload))

@@ -5,9 +5,21 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from ragtrace.collect.spool import decode_entry, encode_entry, read_entries
+from ragtrace.collect.spool import MAGIC, decode_entry, encode_entries, encode_entry, read_entries
 from ragtrace.errors import RecordError
-from ragtrace.types import Addendum, Candidate, Fault, Feedback, Item, RequestRecord, RetrieveRun, SourceReport, replace
+from ragtrace.record import TakenReader
+from ragtrace.types import (
+    Addendum,
+    Candidate,
+    Fault,
+    Feedback,
+    Item,
+    RequestRecord,
+    RetrieveRun,
+    SourceReport,
+    TakenRequest,
+    replace,
+)
 
 RECORD = RequestRecord(request_id="r1", service="s", schema_version=1)
 ITEMS: list[Item] = [RECORD, Feedback(request_id="r1", score=0.5), Fault(service="s", where="w", kind="k")]
@@ -70,7 +82,7 @@ def test_an_entry_of_a_newer_schema_is_damaged_to_us() -> None:
     """It is kept for a newer ragtrace, not dropped."""
     body = encode_entry(RECORD).replace(b'"schema_version":1', b'"schema_version":9')[12:]
     with pytest.raises(RecordError, match="upgrade ragtrace"):
-        decode_entry(body)
+        decode_entry(body, TakenReader())
 
 
 @pytest.mark.parametrize(
@@ -80,7 +92,7 @@ def test_an_entry_of_a_newer_schema_is_damaged_to_us() -> None:
 def test_what_is_no_entry_is_refused(payload: bytes) -> None:
     """With what is known."""
     with pytest.raises(RecordError):
-        decode_entry(payload)
+        decode_entry(payload, TakenReader())
 
 
 def test_what_json_cannot_hold_is_refused() -> None:
@@ -89,3 +101,16 @@ def test_what_json_cannot_hold_is_refused() -> None:
         encode_entry(replace(RECORD, segment="\ud83d"))
     with pytest.raises(RecordError):
         encode_entry(Feedback(request_id="r", comment="\ud83d"))
+
+
+@pytest.mark.parametrize("lost", range(4))
+def test_a_damaged_request_of_a_batch_costs_the_others_nothing(lost: int) -> None:
+    """Each that was taken has a checksum of its own, though they share their texts."""
+    batch = [TakenRequest(body=b"%d" % number, texts=(f"text {number}",)) for number in range(4)]
+    data = encode_entries(batch)
+    starts = [at for at in range(len(data)) if data.startswith(MAGIC, at)]
+    assert len(starts) == 4
+    damaged = data[: starts[lost] + 20] + b"?" + data[starts[lost] + 21 :]
+    assert [entry.item for entry in read_entries(damaged)] == [
+        None if number == lost else each for number, each in enumerate(batch)
+    ]

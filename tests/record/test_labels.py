@@ -10,6 +10,7 @@ import pytest
 
 import ragtrace
 from ragtrace.collect.spool import decode_entry, encode_entry
+from ragtrace.record import TakenReader
 from ragtrace.types import Feedback, GenerateRun
 
 
@@ -41,7 +42,7 @@ LABELS: dict[str, Any] = {
 
 def written(item: Any) -> Any:
     """The item as the spool gives it back."""
-    (found,) = decode_entry(encode_entry(item)[12:])
+    found = decode_entry(encode_entry(item)[12:], TakenReader())
     return found
 
 

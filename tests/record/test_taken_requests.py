@@ -17,7 +17,7 @@ from opentelemetry.trace import get_tracer
 import ragtrace
 from ragtrace.config import load
 from ragtrace.errors import NewerForm, RecordError
-from ragtrace.record import Draft, Recorder, build_record, install, read_taken, take_request, write_taken
+from ragtrace.record import Draft, Recorder, TakenReader, build_record, install, take_request, write_taken
 from ragtrace.record.requests import RequestDraft
 from ragtrace.record.stages import GenerateRecording
 from ragtrace.types import Fault, Item, RequestRecord, TakenRequest
@@ -53,8 +53,8 @@ class Both:
         assert isinstance(built, RequestRecord)
         if isinstance(taken, TakenRequest):
             self.taken += 1
-            (again,) = read_taken(write_taken([taken]))
-            there, faults = build_record(again)
+            (frame,) = write_taken([taken])
+            there, faults = build_record(TakenReader().read(frame))
             if request.tracer is not None:  # its spans were described, which counted them
                 assert faults == []
             else:
@@ -397,22 +397,44 @@ def test_empty_rows_are_counted_as_ever(both: Callable[..., Both]) -> None:
 def test_texts_are_written_once() -> None:
     """Requests that share texts share them in what is written as well."""
     one = TakenRequest(body=b"", texts=("long " * 200, "other"))
-    alone, both = write_taken([one]), write_taken([one] * 20)
-    assert len(both) < len(alone) + 20 * 10
-    assert [each.texts for each in read_taken(both)] == [one.texts] * 20
+    other = TakenRequest(body=b"", texts=("third", *one.texts))
+    (alone,), together = write_taken([one]), write_taken([one, other, *[one] * 18])
+    assert sum(map(len, together)) < len(alone) + 20 * 20
+    reader = TakenReader()
+    assert [reader.read(frame).texts for frame in together] == [one.texts, other.texts, *[one.texts] * 18]
+
+
+def test_a_frame_that_is_missing_costs_those_that_need_its_texts() -> None:
+    """No text of another batch, or of another number, takes its place; what needs none of it is read."""
+    texts = [("a" * 50, "b" * 50), ("a" * 50, "c" * 50), ("c" * 50, "d" * 50), ("e" * 50,)]
+    batch = [TakenRequest(body=str(number).encode(), texts=each) for number, each in enumerate(texts)]
+    (before,) = write_taken([TakenRequest(body=b"before", texts=("x" * 50, "y" * 50, "z" * 50, "w" * 50))])
+    first, second, third, fourth = write_taken(batch)
+    for lost, needed in ((first, {0, 1}), (second, {1, 2}), (third, {2}), (fourth, {3})):
+        reader, read = TakenReader(), set()
+        reader.read(before)
+        for frame in (first, second, third, fourth):
+            if frame is not lost:
+                with suppress(RecordError):
+                    found = reader.read(frame)
+                    assert found == batch[int(found.body)]
+                    read.add(int(found.body))
+        assert read == {0, 1, 2, 3} - needed
 
 
 def test_a_newer_form_is_told_from_damage() -> None:
     """It waits for another version; what is no such value at all does not."""
-    with pytest.raises(NewerForm, match="form 2, and this ragtrace reads up to 1; upgrade where `ragtrace build`"):
-        read_taken(msgspec.msgpack.encode([2, "a later form"]))
+    with pytest.raises(NewerForm, match="form 3, and this ragtrace reads up to 2; upgrade where `ragtrace build`"):
+        TakenReader().read(msgspec.msgpack.encode([3, "a later form"]))
     for damaged in (
         b"",
         b"\x93",
-        msgspec.msgpack.encode([1, "no texts"]),
-        msgspec.msgpack.encode([1, [], [[b"", [0]]]]),
+        msgspec.msgpack.encode([2, "no texts"]),
+        msgspec.msgpack.encode([2, b"", 0, [b"\xff"], [0], b""]),
     ):
-        with pytest.raises(RecordError, match="no requests as they were taken"):
-            read_taken(damaged)
+        with pytest.raises(RecordError, match="no request as it was taken"):
+            TakenReader().read(damaged)
+    with pytest.raises(RecordError, match="lacks its text 0, which was in another entry"):
+        TakenReader().read(msgspec.msgpack.encode([2, b"", 0, [], [0], b""]))
     with pytest.raises(RecordError, match="a request that was taken cannot be built"):
         build_record(TakenRequest(body=b"\x90", texts=()))
