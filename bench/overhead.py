@@ -204,6 +204,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         chosen = [subjects.nothing(work), subjects.bare(work), subjects.bare_with_json(work)]
+        chosen += [subjects.bare_unrecorded(work)] if given.all_cpu else []
         builds: list[subjects.Build] = ["host", "worker"] if given.all_cpu else ["host"]
         for build in builds:
             ours = subjects.with_spans, subjects.record_only, subjects.unsampled

@@ -1,6 +1,6 @@
 """What `bench/overhead.py` measures: the work, OpenTelemetry alone, and ragtrace; other tools are in `bench/peers/`."""
 
-from bench.subjects.opentelemetry import Exported, bare, bare_with_json, nothing
+from bench.subjects.opentelemetry import Exported, bare, bare_unrecorded, bare_with_json, nothing
 from bench.subjects.ours import Build, bytes_per_open_request, record_only, unsampled, with_spans
 from bench.subjects.work import Hits, Subject, Work
 
@@ -11,6 +11,7 @@ __all__ = [
     "Subject",
     "Work",
     "bare",
+    "bare_unrecorded",
     "bare_with_json",
     "bytes_per_open_request",
     "nothing",

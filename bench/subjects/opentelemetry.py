@@ -6,20 +6,21 @@ import json
 from collections.abc import Callable
 
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Tracer
 
 from bench.subjects.work import QUESTION, Hits, Subject, Work
 
-__all__ = ["Exported", "bare", "bare_with_json", "nothing"]
+__all__ = ["Exported", "bare", "bare_unrecorded", "bare_with_json", "nothing"]
 
 
 class Exported:
     """A tracer provider with a batch processor and an exporter that forgets all but the last flush."""
 
-    def __init__(self) -> None:
-        self.provider = TracerProvider()
+    def __init__(self, sampler: Sampler | None = None) -> None:
+        self.provider = TracerProvider(sampler)
         self._exporter = InMemorySpanExporter()
         self.provider.add_span_processor(BatchSpanProcessor(self._exporter, max_queue_size=100_000))
         self.last: dict[str, object] = {}  # attributes, by name and by "name of span"
@@ -60,6 +61,16 @@ def bare(work: Work) -> Subject:
     exported = Exported()
     return Subject(
         "bare", _pipeline(work, exported.provider.get_tracer("bench"), with_json=False), flush=exported.flush
+    )
+
+
+def bare_unrecorded(work: Work) -> Subject:
+    """The same where OpenTelemetry's own sampler says no: what any span costs a host."""
+    exported = Exported(ParentBased(ALWAYS_OFF))
+    return Subject(
+        "bare, none recorded",
+        _pipeline(work, exported.provider.get_tracer("bench"), with_json=False),
+        flush=exported.flush,
     )
 
 

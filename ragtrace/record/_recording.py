@@ -93,9 +93,11 @@ class Recording(ABC):
 
     def start_span(self, tracer: Tracer, name: str, context: Context) -> None:
         """Begin the span, as a child of the one in `context`; a tracer that fails costs the span."""
-        with guarded(f"span.{self.operation}", self.recorder.guard):
+        try:
             self.span = tracer.start_span(name, context, start_time=self.started_at)
             self.context = set_span_in_context(self.span, context)
+        except BaseException as error:
+            self.recorder.guard.caught(f"span.{self.operation}", error)
 
     def enter(self) -> None:
         """Make this the current span and request."""
@@ -124,7 +126,8 @@ class Recording(ABC):
         """End with what the host's code returned."""
         self.ended_at = self.started_at + perf_counter_ns() - self.clock
         try:
-            self._take(value)
+            if not self.take_at_once(value):
+                self._take(value)
         except BaseException as error:
             self.refuse(error)
         finally:
@@ -135,13 +138,12 @@ class Recording(ABC):
         self.refused = False
         self.given = True
         try:
-            self._take(value)
+            if not self.take_at_once(value):
+                self._take(value)
         except BaseException as error:
             self.refuse(error)
 
     def _take(self, value: Any) -> None:
-        if self.take_at_once(value):
-            return
         with self.allowance() as allowance:
             self.take(value)
         if allowance.left_out:
@@ -206,8 +208,10 @@ class Recording(ABC):
             return
         self.ended = True
         self.ended_at = self.ended_at or self.now()
-        with guarded(f"record.{self.operation}", self.recorder.guard):
+        try:
             self.close()
+        except BaseException as error:
+            self.recorder.guard.caught(f"record.{self.operation}", error)
 
     def end_span(self, *, outlined: bool = False) -> None:
         """End the span, with its attributes, at the time at which the host's code ended; once.

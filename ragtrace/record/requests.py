@@ -421,11 +421,9 @@ def current_recording(recorder: Recorder) -> RequestRecording | None:
 def is_joined(request: object, recorder: Recorder) -> TypeGuard[RequestRecording]:
     """Whether what is recorded now belongs to this request: it runs, also when `configure` was called since it began;
     but a forked child's is its parent's."""
-    return (
-        isinstance(request, RequestRecording)
-        and not request.ended
-        and (request.recorder is recorder or not request.recorder.is_abandoned)
-    )
+    if request is None or not isinstance(request, RequestRecording) or request.ended:
+        return False
+    return request.recorder is recorder or not request.recorder.is_abandoned
 
 
 def read_flags(value: Any) -> list[str]:
@@ -483,9 +481,10 @@ class _Draft:
 class RequestDraft(_Draft):
     """A request that has ended: its stages' values as they were taken, which the background reads."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("_has_ended", "parts")
 
     def __init__(self, request: RequestRecording, parts: list[Part]) -> None:
+        self._has_ended = False  # its spans
         texts = len(request.query or "") + len(request.rewritten or "")
         super().__init__(request, texts + request.weight + sum([part.weight for part in parts]))
         self.parts = parts
@@ -508,16 +507,19 @@ class RequestDraft(_Draft):
 
     def end_spans(self) -> None:
         """End the spans, children first; what was taken stays."""
-        outlined = self.is_outlined
-        for part in self.parts:
-            part.end_span(outlined=outlined)
-        self._request.end_span(outlined=outlined)
+        self._has_ended = True
+        if self.has_spans:
+            outlined = self.is_outlined
+            for part in self.parts:
+                part.end_span(outlined=outlined)
+            self._request.end_span(outlined=outlined)
         self._request.leave_context()
 
     def discard(self) -> None:
         """End the spans, and let go of what was taken."""
         self.is_read = True
-        self.end_spans()
+        if not self._has_ended:
+            self.end_spans()
         self._request.let_go()
         self.parts.clear()
 

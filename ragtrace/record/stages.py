@@ -245,7 +245,8 @@ class RankingRecording(StageRecording):
             if taken.ranked and taken.ranked[0][1].metadata:
                 self.weight += size(taken.ranked[0][1].metadata) * len(taken.ranked)  # the first for all
         else:
-            self._taken = taken = self._light(taken)
+            most = self.recorder.config.queue_bytes // _PART
+            self._taken = taken = taken if taken.weight <= most else self._light(taken, most)
             self.weight += taken.weight
         request = self.request
         parts = request.parts
@@ -258,10 +259,9 @@ class RankingRecording(StageRecording):
         ):
             self._before = before
 
-    def _light(self, found: SnapshotColumns | Frozen) -> SnapshotColumns | Frozen:
+    def _light(self, found: SnapshotColumns | Frozen, most: int) -> SnapshotColumns | Frozen:
         """The items that take no more than their part of the memory for requests on their way."""
-        most = self.recorder.config.queue_bytes // _PART
-        light = found.light(most) if found.weight > most else found
+        light = found.light(most)
         if len(light.rows) < len(found.rows):
             self.leave_out(len(found.rows) - len(light.rows))
         return light
