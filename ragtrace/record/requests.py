@@ -121,7 +121,7 @@ class RequestRecording(Recording):
         self.attributes: dict[str, Any] = {}
         self.flags: dict[str, None] = {}
         self.parts: list[Part] = []
-        self.lineage = _Lineage()
+        self.lineage: _Lineage = _Lineage()
         self._number = recorder.open.add(self)
         if recorder.config.baggage:
             _take_baggage(self)
@@ -224,7 +224,6 @@ class RequestRecording(Recording):
             self.parts.append(part)
             return
         with guarded("record.late", self.recorder.guard):
-            self.lineage.forget()
             self.latest = None
             self.recorder.sink.submit(_LateDraft(self, part))
 
@@ -291,9 +290,9 @@ class RequestRecording(Recording):
 
     def _hand_over(self) -> None:
         draft = RequestDraft(self, self.parts)
-        self.lineage.forget()
-        self.latest = None
+        self.lineage, self.latest = _NO_LINEAGE, None
         try:
+            self.leave_context()
             self.decide()
             self.recorder.sink.submit(draft, durable=self.is_durable or bool(self.flags))
         except BaseException:
@@ -633,10 +632,15 @@ class _Lineage:
             self._places = len(taken), places
         return StageInput(parts=[places.get(id(item)) or read_chunk(item) for item in within(listed)])
 
-    def forget(self) -> None:
-        """Let go of the host's items."""
-        self._outputs.clear()
-        self._places = _NONE
+
+class _NoLineage(_Lineage):
+    """That of a request that has ended: a stage that is still running knows nothing of others."""
+
+    def remember(self, items: Sequence[Any], source: _Source) -> None:
+        """Nobody goes on with it."""
+
+
+_NO_LINEAGE: Final = _NoLineage()
 
 
 def _take_baggage(request: RequestRecording) -> None:

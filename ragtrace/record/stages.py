@@ -104,11 +104,6 @@ class StageRecording(Recording):
         """What is known of its inputs without reading what it returned; None where it is not."""
         return {}
 
-    def end_span(self, *, outlined: bool = False) -> None:
-        """End the span; nothing holds on to it then."""
-        super().end_span(outlined=outlined)
-        self.context = None
-
     def note_error(self, error: BaseException) -> None:
         """A stage that fails names itself as the place where its request failed."""
         super().note_error(error)
@@ -151,6 +146,7 @@ class StageRecording(Recording):
             return
         self.ended = True
         self.ended_at = self.ended_at or self.now()
+        self.context = None  # each object that is held until the background comes makes garbage collections longer
         if self._owned or self.request.ended:
             self.close()
         else:
