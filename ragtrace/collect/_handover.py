@@ -57,11 +57,11 @@ class HandOver:
         segment = self._segment()
         is_new = not segment.size
         try:
-            segment.append(entries)
+            segment.append(*entries)
             segment.sync()
             if is_new:
                 _sync_folder(segment.path.parent)
-            self._size += len(entries)
+            self._size += sum(map(len, entries))
             self._last = segment.path
         except OSError:
             if not segment.size:

@@ -19,7 +19,7 @@ import tempfile
 import uuid
 import weakref
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -74,6 +74,7 @@ _LOG: Final = logging.getLogger("ragtrace")
 _SUFFIX: Final = ".seg"
 _HOST: Final = re.compile(r"(\[[^\]]*\]|[^:/]*)(?::(\d+))?")
 _TRIES: Final = 8
+_PIECE: Final = 32 * 2**10  # bytes that are written at once, or one entry
 SEGMENT_BYTES: Final = 16 * 2**20
 HANDED: Final = "handed"
 """The folder of what an application has handed over to `ragtrace build`."""
@@ -143,16 +144,19 @@ class SpoolFile:
         self.size = os.fstat(descriptor).st_size
         _open_files.add(self)
 
-    def append(self, entry: bytes) -> None:
-        """Write one entry whole. Raises: OSError; nothing of the entry is then left in the file."""
-        written = 0
+    def append(self, *entries: bytes) -> None:
+        """Write entries whole. Raises: OSError; nothing of them is then left in the file."""
+        size = self.size
         try:
-            while written < len(entry):
-                written += os.write(self._descriptor, entry[written:])
+            for piece in _pieces(entries):
+                written = 0
+                while written < len(piece):
+                    written += os.write(self._descriptor, piece[written:])
+                size += len(piece)
         except OSError:
             os.ftruncate(self._descriptor, self.size)
             raise
-        self.size += len(entry)
+        self.size = size
 
     def sync(self) -> None:
         """Bring what was written to the disk itself. Raises: OSError."""
@@ -187,6 +191,20 @@ class SpoolFile:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+
+def _pieces(entries: Sequence[bytes]) -> Iterator[bytes]:
+    """What is written at once: some of the entries. All of a batch would be memory that is new each time."""
+    piece: list[bytes] = []
+    size = 0
+    for entry in entries:
+        piece.append(entry)
+        size += len(entry)
+        if size >= _PIECE:
+            yield b"".join(piece)
+            piece, size = [], 0
+    if piece:
+        yield b"".join(piece)
 
 
 def _release_all() -> None:
@@ -372,7 +390,7 @@ class SpoolEntry(NamedTuple):
 def encode_entry(item: Item) -> bytes:
     """One entry. Raises: RecordError when the item has a value that JSON cannot hold."""
     if isinstance(item, TakenRequest):
-        return _entries_of_taken([item])
+        return _entries_of_taken([item])[0]
     if isinstance(item, RequestRecord):
         body = encode_record(item)
     elif isinstance(item, Addendum):
@@ -385,7 +403,7 @@ def encode_entry(item: Item) -> bytes:
     return _entry(b'{"kind":"%s","item":%s}' % (_KINDS[type(item)].encode(), body))
 
 
-def encode_entries(items: Iterable[Item]) -> bytes:
+def encode_entries(items: Iterable[Item]) -> list[bytes]:
     """Entries of several items; requests as they were taken share their texts. Raises: RecordError."""
     taken, others = [], []
     for item in items:
@@ -393,13 +411,13 @@ def encode_entries(items: Iterable[Item]) -> bytes:
             taken.append(item)
         else:
             others.append(encode_entry(item))
-    return b"".join(others) + _entries_of_taken(taken)
+    return [*others, *_entries_of_taken(taken)]
 
 
-def _entries_of_taken(requests: Iterable[TakenRequest]) -> bytes:
+def _entries_of_taken(requests: Iterable[TakenRequest]) -> list[bytes]:
     """An entry for each, so that each has a checksum of its own."""
     frames = (frame.replace(_ESCAPE, _ESCAPE + b"\x02") for frame in write_taken(requests))
-    return b"".join([_entry(frame.replace(MAGIC, _ESCAPE + b"\x01")) for frame in frames])
+    return [_entry(frame.replace(MAGIC, _ESCAPE + b"\x01")) for frame in frames]
 
 
 def _entry(payload: bytes) -> bytes:

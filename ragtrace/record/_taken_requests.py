@@ -367,8 +367,10 @@ def write_taken(requests: Iterable[TakenRequest]) -> list[bytes]:
     for request in requests:
         first = len(known)
         places = [*map(known.__getitem__, request.texts)]
-        new = [text.encode("utf-8", "surrogatepass") for text in islice(reversed(known), len(known) - first)]
-        new.reverse()
+        new: list[bytes] = []
+        if len(known) > first:
+            added = [*islice(reversed(known), len(known) - first)]
+            new = [text.encode("utf-8", "surrogatepass") for text in reversed(added)]
         frames.append(_encode(_Frame(_VERSION, together, first, new, places, request.body)))
     return frames
 

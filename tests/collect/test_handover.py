@@ -186,7 +186,7 @@ def test_requests_that_cannot_be_built_are_set_aside(url: str) -> None:
     (segment,) = hand_over(url, 2)
     held = lock_segment(segment)
     assert held is not None
-    held.append(encode_entries([TakenRequest(body=b"\x90", texts=()), Feedback(request_id="r0", score=1.0)]))
+    held.append(*encode_entries([TakenRequest(body=b"\x90", texts=()), Feedback(request_id="r0", score=1.0)]))
     held.append(b"\xabRT\x01 and no entry at all, but damage")
     held.append(encode_entry(Feedback(request_id="r1", score=1.0)))
     held.release()
@@ -202,7 +202,7 @@ def test_requests_that_cannot_be_built_are_set_aside(url: str) -> None:
 def test_what_a_newer_version_wrote_waits_for_it(url: str, caplog: pytest.LogCaptureFixture) -> None:
     """An old worker leaves it where it is, and says what to upgrade."""
     (segment,) = hand_over(url, 1)
-    newer = encode_entries([TakenRequest(body=b"", texts=())])
+    newer = encode_entry(TakenRequest(body=b"", texts=()))
     payload = msgspec.msgpack.encode([3, "a later form"])
     held = lock_segment(segment)
     assert held is not None
@@ -227,7 +227,7 @@ def test_a_text_that_looks_like_an_entry_is_none(url: str) -> None:
     forged = encode_entry(Feedback(request_id="forged", score=1.0))
     texts = (forged.decode("latin-1"), "\xabRT\x02", "\udcabRT\x01\x02")
     raw = TakenRequest(body=forged + b"\xabRT\x02\x01\xabRT\x02\x02" + forged[:4], texts=texts)
-    entry = encode_entries([raw])
+    entry = encode_entry(raw)
     assert entry.count(forged[:4]) == 1
     assert [each.item for each in read_entries(entry)] == [raw]
     damaged = entry[:20] + b"?" + entry[21:] + encode_entry(Feedback(request_id="r1", score=1.0))

@@ -62,6 +62,31 @@ def test_a_failed_write_leaves_no_part_of_it(folder: Path, monkeypatch: pytest.M
     spool.close()
 
 
+def test_a_batch_is_written_in_pieces_and_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However large it is, no piece is all of it; where one does not fit, none is left."""
+    segment, write, sizes = Spool.open(folder, STORE).new_segment(), os.write, []
+    entries = [encode_entry(RequestRecord(request_id=f"r{number}", service="s" * 5_000)) for number in range(40)]
+
+    def note(descriptor: int, data: bytes) -> int:
+        sizes.append(len(data))
+        if len(sizes) == 12:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, data)
+
+    monkeypatch.setattr("os.write", note)
+    segment.append(*entries)
+    assert len(sizes) > 3
+    assert max(sizes) < 50_000
+    whole = sum(map(len, entries))
+    with pytest.raises(OSError, match="No space"):
+        segment.append(*entries)
+    assert segment.path.stat().st_size == segment.size == whole
+    monkeypatch.undo()
+    segment.append(*entries)
+    assert [entry.raw for entry in segment.entries()] == [*entries, *entries]
+    segment.release()
+
+
 def test_a_folder_that_vanishes_is_made_again(folder: Path) -> None:
     """Somebody's clean-up job does not end recording."""
     spool = Spool.open(folder, STORE)

@@ -107,7 +107,7 @@ def test_what_json_cannot_hold_is_refused() -> None:
 def test_a_damaged_request_of_a_batch_costs_the_others_nothing(lost: int) -> None:
     """Each that was taken has a checksum of its own, though they share their texts."""
     batch = [TakenRequest(body=b"%d" % number, texts=(f"text {number}",)) for number in range(4)]
-    data = encode_entries(batch)
+    data = b"".join(encode_entries(batch))
     starts = [at for at in range(len(data)) if data.startswith(MAGIC, at)]
     assert len(starts) == 4
     damaged = data[: starts[lost] + 20] + b"?" + data[starts[lost] + 21 :]
