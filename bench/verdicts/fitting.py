@@ -118,7 +118,6 @@ def printed(fitted: Iterable[Fitted], rows: Sequence[Row]) -> str:
         lines.append(f"    lines=Lines({_arguments(one.lines)}),")
         lines.append(f"    unusual={recipe.unusual},")
         lines.append(f"    known=Lines({_arguments(one.known_lines)}),")
-        lines.append("    # `heard` and `sure` stay as they are: they are fitted to no model")
         lines.append(")")
     return "\n".join(lines)
 

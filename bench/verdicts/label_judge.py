@@ -22,6 +22,8 @@ __all__ = ["LabelJudge"]
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _FRAME: Final = 5  # words that may be set before a quoted sentence
+_RUN: Final = 8  # words of a passage in a row, by which a sentence of it is known
+_NEARLY_ALL: Final = 0.9  # of the words that a claim has in common with a passage
 _SHORTEST: Final = 12  # characters of a text that can be found in another
 
 
@@ -85,17 +87,16 @@ class LabelJudge:
         return [(each.id, _plain(each.text)) for each in self._domain.passages.values()]
 
     def _is_supported(self, claim: str, evidence: str) -> bool:
-        said = _plain(claim)
+        said, told = _plain(claim), _plain(evidence)
         if len(said) < 2:
-            return False
-        told = _plain(evidence)
+            return any(said == text and any(each in told for each in supports) for text, supports in self._known)
         if said in told or any(rest in told for rest in _unframed(said)):
             return True
         for text, supports in self._known:
             if said in text or (len(text) >= _SHORTEST and any(rest in text for rest in _unframed(said))):
                 if any(passage in told for passage in supports):
                     return True
-                if any(_shares(passage, told) for passage in supports):
+                if any(_tells(passage, told, said) for passage in supports):
                     return True
         return False
 
@@ -108,7 +109,8 @@ class LabelJudge:
             evidence = sorted(self._evidence_of(question))
             for answer in question.answers:
                 ids = dict.fromkeys([*marks_of(answer, self._domain), *evidence])
-                known.append((_plain(bare(answer, self._domain)), tuple(texts[each] for each in ids)))
+                supports = tuple(texts[each] for each in ids) or ("",)  # what is told of what no text says holds
+                known.append((_plain(bare(answer, self._domain)), supports))
             if question.misled is not None:
                 ids = dict.fromkeys([question.misled.rests_on, *marks_of(question.misled.answer, self._domain)])
                 known.append((_plain(bare(question.misled.answer, self._domain)), tuple(texts[each] for each in ids)))
@@ -140,8 +142,14 @@ def _unframed(said: str) -> list[str]:
 
 
 @lru_cache(maxsize=1 << 15)
-def _shares(passage: str, told: str) -> bool:
-    """Whether evidence that was gathered sentence by sentence holds a good part of a passage."""
+def _tells(passage: str, told: str, said: str) -> bool:
+    """Whether evidence that was gathered sentence by sentence holds what a passage has to say of a claim: nearly all of
+    the claim's words that stand in the passage, in the passage's own runs of words, or a good part of the passage."""
     words = passage.split()
-    runs = [" ".join(words[place : place + 8]) for place in range(0, max(1, len(words) - 7), 4)]
-    return sum(run in told for run in runs) >= math.ceil(0.4 * len(runs))
+    runs = [" ".join(words[place : place + _RUN]) for place in range(0, max(1, len(words) - _RUN + 1))]
+    held = [run for run in runs if run in told]
+    if len(held) >= math.ceil(0.4 * len(runs)):
+        return True
+    shared = frozenset(said.split()) & frozenset(words)
+    stated = frozenset(word for run in held for word in run.split()) & shared
+    return bool(shared) and len(stated) >= _NEARLY_ALL * len(shared)

@@ -84,8 +84,7 @@ class Doubt:
 
     lines: for the score alone. unusual: the weight of the log odds of its place among those of the service's other
     requests, added where enough of these are known; known: the lines for that sum, which proves nothing: a request may
-    be the first of its kind. heard: how calibrated models of relevance and entailment change the log odds (None: by
-    nothing that they said); sure: the line of proof of that sum.
+    be the first of its kind.
     """
 
     name: str
@@ -94,20 +93,16 @@ class Doubt:
     lines: Lines
     unusual: float
     known: Lines
-    heard: Callable[[Signs], float | None] = lambda signs: None
-    sure: float | None = None
 
     def log_odds(self, signs: Signs) -> float:
-        """The score's log odds by the signs, with what models said."""
+        """The score's log odds by the signs."""
         given = features_of(signs)
-        words = self.base + math.fsum(weight * given[name] for name, weight in self.weights.items())
-        return words + (self.heard(signs) or 0.0)
+        return self.base + math.fsum(weight * given[name] for name, weight in self.weights.items())
 
     def level(self, signs: Signs, usual: Usual) -> Level:
         """The score of a request's signs beside those of the service's other requests, with the lines that apply."""
         odds, others = self.log_odds(signs), usual.get(self.name, ())
-        line = self.lines.broken if self.heard(signs) is None else self.sure
-        margin = -math.inf if line is None else odds - line
+        margin = -math.inf if self.lines.broken is None else odds - self.lines.broken
         if len(others) < USUAL:
             return Level(odds, self.lines, margin)
         place = place_odds(round(odds, _DIGITS), others)  # as others are kept: what is alike ties
@@ -183,30 +178,6 @@ def _or(value: float | None, neutral: float) -> float:
     return neutral if value is None else float(value)
 
 
-# What a calibrated model says is a ratio of likelihoods, and its log is added as it is: no weight is fitted to any one
-# model. A "yes" of a model that is asked whether the answer speaks of the question proves nothing right, so that only a
-# "no" counts; claims that are borne out count a little.
-_BORNE_OUT: Final = -1.0  # the least that entailed claims say against a break of generation, which may lie elsewhere
-
-
-def _heard_of_ranking(signs: Signs) -> float | None:
-    return None if signs.left_odds is None or signs.packed_odds is None else signs.left_odds - signs.packed_odds
-
-
-def _heard_of_retrieval(signs: Signs) -> float | None:
-    return None if signs.pool_odds is None else -signs.pool_odds
-
-
-def _heard_of_answer_rest(signs: Signs) -> float | None:
-    return None if signs.rest_odds is None else -signs.rest_odds
-
-
-def _heard_of_generation(signs: Signs) -> float | None:
-    if signs.false_odds is None and signs.answer_odds is None:
-        return None
-    return max(_or(signs.false_odds, 0.0), _BORNE_OUT) + max(0.0, -_or(signs.answer_odds, 0.0))
-
-
 # Fitted with a third of the questions of `odd`, and all of the other nine domains.
 # RETRIEVAL: 5240 requests, 2021 broken; left out:
 #   sound: 63.7% of sound requests (46.6% in hr), 25.0% of broken ones
@@ -220,7 +191,6 @@ RETRIEVAL: Final = Doubt(
     lines=Lines(sound=-0.25, suspected=0.65),
     unusual=2.0,
     known=Lines(sound=0.36, suspected=4.67),
-    heard=_heard_of_retrieval,
 )
 # MISSED puts retrieval in doubt and decides no state. What a retriever ranks first speaks of the question where the
 # evidence was found; a better match further down speaks against it.
@@ -233,7 +203,6 @@ MISSED: Final = Doubt(
     lines=Lines(suspected=0.30),
     unusual=0.0,
     known=Lines(suspected=0.30),
-    heard=_heard_of_retrieval,
 )
 # ACQUITTAL: 3094 requests, 2021 broken; left out:
 #   sound: 68.3% of sound requests (49.4% in odd), 20.6% of broken ones
@@ -252,7 +221,6 @@ ACQUITTAL: Final = Doubt(
     lines=Lines(sound=-0.39),
     unusual=2.0,
     known=Lines(sound=0.50),
-    heard=_heard_of_answer_rest,
 )
 # RANKING: 4396 requests, 1999 broken; left out:
 #   sound: 94.9% of sound requests (91.8% in odd), 13.1% of broken ones
@@ -276,8 +244,6 @@ RANKING: Final = Doubt(
     lines=Lines(sound=0.27, suspected=0.27, broken=3.0),
     unusual=1.0,
     known=Lines(sound=2.42, suspected=2.42),
-    heard=_heard_of_ranking,
-    sure=5.0,
 )
 # GRADED: RANKING with the grades of the built-in judge of relevance, where it was asked.
 # GRADED: 5914 requests, 2710 broken; left out:
@@ -327,8 +293,6 @@ GENERATION: Final = Doubt(
     lines=Lines(sound=-0.45, suspected=0.91, broken=2.2),
     unusual=2.0,
     known=Lines(sound=1.77, suspected=4.57),
-    heard=_heard_of_generation,
-    sure=4.0,
 )
 
 _BY_NAME: Final = {doubt.name: doubt for doubt in (RETRIEVAL, ACQUITTAL, RANKING, GRADED, GENERATION)}

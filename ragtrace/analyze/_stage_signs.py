@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
@@ -24,7 +24,7 @@ from ragtrace.coverage.support.lexical import Ground
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
 from ragtrace.coverage.text import content_words, is_prose, speaks_english
 from ragtrace.coverage.values import NUMBER_WORDS
-from ragtrace.coverage.verifier import ENTAILMENT, JudgedRelevance, log_odds
+from ragtrace.coverage.verifier import TOGETHER, JudgedRelevance, log_odds
 from ragtrace.types import Candidate, Claim, Facet, PackedChunk, RequestRecord
 
 __all__ = ["Signs", "evidence_odds", "signs_of", "with_facets"]
@@ -32,6 +32,8 @@ __all__ = ["Signs", "evidence_odds", "signs_of", "with_facets"]
 
 MOST: Final = 20  # figures and dates of one claim that are looked up
 SUREST: Final = 5.0  # log odds beyond which no model of relevance or entailment is believed
+SUREST_CLAIM: Final = 7.0  # the same, of all judgments of one claim together
+TELLING: Final = 6.0  # log odds by which a chunk with all of the question's words is the likelier evidence
 _LEAST: Final = 1 / (1 + math.exp(SUREST))  # the probability of these log odds against it
 RIVAL: Final = 0.5  # share of the match of the best chunk of the prompt, from which another may be the better evidence
 _WEEKDAY: Final = re.compile(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b")
@@ -65,11 +67,11 @@ class Signs:
       words read least surely; altered: of a claim that the prompt contradicts, the share of its pairs of words that
       one place of the contradicting chunk has: near 1, it is a copy with something changed.
     - relevance: how likely the answer is one to this question and not to another (`coverage.answer_relevance`).
-    - pool_odds, packed_odds, left_odds: log odds that the evidence is among the candidates, in the prompt, or only
-      outside of it, as far as a model of relevance tells (`evidence_odds`); rest_odds: that what the answer rests on is
-      evidence; false_odds: that one of its claims is not borne out by the prompt, by a model of entailment;
-      answer_odds: that the answer speaks of what was asked, by a model; left_judged: the most relevant chunk outside of
-      the prompt, by the model.
+    - packed_odds, left_odds: log odds that the evidence is in the prompt, or outside of it, against that it is nowhere,
+      as far as a calibrated model of relevance tells; rest_odds: that what the answer rests on is evidence; borne: the
+      log odds of each claim that the prompt bears it out, by a model of entailment; answer_odds: that the answer speaks
+      of what was asked, by a model; left_judged: the most relevant chunk outside of the prompt, by the model; by_words:
+      the signs as they are where words alone judge the claims.
     - cited: of the claims that the prompt supports (`citable`), the share that carry a citation; miscited: how sure it
       is that a claim cites the wrong chunk, of the claim for which it is surest; wrong_citation: that claim, the chunk
       that it cites, and the one that bears it out.
@@ -106,13 +108,13 @@ class Signs:
     exchanged: float | None = None
     altered: float | None = None
     relevance: float | None = None
-    pool_odds: float | None = None
     packed_odds: float | None = None
     left_odds: float | None = None
     rest_odds: float | None = None
-    false_odds: float | None = None
+    borne: tuple[float, ...] = ()
     answer_odds: float | None = None
     left_judged: str | None = None
+    by_words: Signs | None = None
     citable: int = 0
     cited: float | None = None
     miscited: float | None = None
@@ -131,8 +133,9 @@ class Signs:
             answered=None,
             relevance=None,
             rest_odds=None,
-            false_odds=None,
+            borne=(),
             answer_odds=None,
+            by_words=None,
         )
 
 
@@ -160,7 +163,8 @@ def signs_of(
     claims = [claim for claim in judged.claims if claim.factual] if judged else []
     prompt = prompt or coverage.PromptEvidence(record.query.original, chunks, candidates)
     asked = _question_signs(record, pool, packed, rarity, prompt)
-    return Signs(
+    by_words = [claim for claim in judged.by_words if claim.factual] if judged else []
+    signs = Signs(
         **asked,
         **_facet_signs(candidates, chunks, facets, matrix, asked.get("rivals")),
         declined=coverage.is_abstention(answer),
@@ -169,10 +173,13 @@ def signs_of(
         claims=len(claims),
         relevance=relevance,
         **(_graded_signs(record, prompt, grades) if grades else {}),
-        **(_model_signs(record, claims, relevances) if relevances else {}),
+        **(_model_signs(record, judged, relevances, pool, packed, rarity, prompt) if relevances else {}),
         **(_citation_signs(record, judged, packed, rarity) if judged and claims else {}),
         **(_answer_signs(record.query.original, claims, packed, rarity) if claims else {}),
     )
+    if not (relevances and by_words):
+        return signs
+    return replace(signs, by_words=replace(signs, **_answer_signs(record.query.original, by_words, packed, rarity)))
 
 
 def with_facets(signs: Signs, record: RequestRecord, facets: Sequence[Facet], matrix: NDArray[np.float64]) -> Signs:
@@ -325,25 +332,65 @@ def _answer_signs(query: str, claims: Sequence[Claim], packed: Sequence[Evidence
     }
 
 
-def _model_signs(record: RequestRecord, claims: Sequence[Claim], said: JudgedRelevance) -> dict[str, Any]:
+def _model_signs(
+    record: RequestRecord,
+    judged: coverage.JudgedAnswer | None,
+    said: JudgedRelevance,
+    pool: Sequence[Evidence],
+    packed: Sequence[Evidence],
+    rarity: Rarity,
+    prompt: coverage.PromptEvidence,
+) -> dict[str, Any]:
     found: dict[str, Any] = {"answer_odds": None if said.answer is None else log_odds(said.answer, _LEAST)}
-    judged = [claim for claim in claims if claim.layer == ENTAILMENT and claim.support is not None]
-    if judged and len(judged) == len(claims):
-        found["false_odds"] = evidence_odds([1.0 - (claim.support or 0.0) for claim in judged])
-    if not said.candidates:
+    borne = [each for each in judged.borne if each is not None] if judged else []
+    found["borne"] = tuple(min(max(each.odds, -SUREST_CLAIM), SUREST_CLAIM) for each in borne)
+    if not said.packed:
         return found
+    query, together = record.query.original, _once_more(said.prompt)
+    matches = question_match(query, packed, rarity).mean(axis=0)
+    likely = {chunk.chunk_id: match for chunk, match in zip(packed, matches, strict=True)}
+    found["packed_odds"] = odds_by_place(said.packed, likely) + together
+    rests: dict[str, float] = {}
+    for each in borne:
+        for chunk_id, share in each.rests.items():
+            rests[chunk_id] = rests.get(chunk_id, 0.0) + share / len(borne)
+    judged_rests = {key: share for key, share in rests.items() if key in said.packed and share > 0}
+    if judged_rests:
+        found["rest_odds"] = _mean_odds(said.packed, judged_rests) + together
     held = {chunk.chunk_id for chunk in record.packing.chunks if not chunk.truncated} if record.packing else set()
-    count = len(said.candidates)
-    left = {key: value for key, value in said.candidates.items() if key not in held}
-    supported = [claim.best_chunk or "" for claim in judged if (claim.support or 0.0) >= coverage.SUPPORTED]
-    rests = [said.packed[chunk_id] for chunk_id in supported if chunk_id in said.packed]
-    return found | {
-        "pool_odds": evidence_odds(said.candidates.values(), count),
-        "packed_odds": evidence_odds(said.packed.values(), count),
-        "left_odds": evidence_odds(left.values(), count),
-        "left_judged": max(left, key=lambda key: left[key], default=None),
-        "rest_odds": log_odds(max(rests), _LEAST) if rests else None,
-    }
+    left = {item.chunk_id for item in record.candidates if item.chunk_id not in held and prompt.leaves_out(item)}
+    outside = {key: value for key, value in said.candidates.items() if key in left}
+    if outside:
+        matches = question_match(query, pool, rarity).mean(axis=0)
+        likely = {chunk.chunk_id: match for chunk, match in zip(pool, matches, strict=True)}
+        found["left_odds"] = odds_by_place(outside, likely, dict.fromkeys(said.likely_left, _once_more(said.left)))
+        found["left_judged"] = max(outside, key=lambda key: outside[key])
+    return found
+
+
+def odds_by_place(
+    chances: Mapping[str, float], likely: Mapping[str, float], more: Mapping[str, float] | None = None
+) -> float:
+    """The log odds that one of several chunks is the evidence, against that none is.
+
+    chances: of each by itself, at even odds before; likely: how well each matches the question by words, which tells
+    where to look for it and not whether it is there; more: the log odds of second judgments of some.
+    """
+    most = max(likely.get(key, 0.0) for key in chances)
+    weights = {key: math.exp(TELLING * (likely.get(key, 0.0) - most)) for key in chances}
+    return _mean_odds(chances, weights, more or {})
+
+
+def _mean_odds(
+    chances: Mapping[str, float], weights: Mapping[str, float], more: Mapping[str, float] | None = None
+) -> float:
+    odds = {key: log_odds(chances[key], _LEAST) + (more or {}).get(key, 0.0) for key in weights}
+    return math.log(math.fsum(weights[key] * math.exp(odds[key]) for key in odds) / math.fsum(weights.values()))
+
+
+def _once_more(said: float | None) -> float:
+    """The log odds of a second judgment of chunks as one text, which may not show what one of them shows."""
+    return 0.0 if said is None else math.log(TOGETHER * math.exp(log_odds(said, _LEAST)) + 1 - TOGETHER)
 
 
 def evidence_odds(chances: Iterable[float], count: int | None = None) -> float:

@@ -27,6 +27,7 @@ from ragtrace.analyze._doubt_model import (
     Usual,
     usable,
 )
+from ragtrace.analyze._joint_judgment import Chances, chances
 from ragtrace.analyze._stage_signs import Signs
 from ragtrace.coverage import SUPPORTED
 from ragtrace.coverage.miscitation import SURE
@@ -94,6 +95,12 @@ LEAD: Final = 0.1  # share of the question's words, or of its facets, that a chu
 SPEAKS: Final = 0.3  # share of the question's words below which a chunk that leads by words alone proves nothing
 _SHOWN: Final = 0.01  # lead that a reason names
 WORDS: Final = 3  # content words of a question, from which shares of them tell that much
+# By calibrated models and words together: how likely a request is at most sound, and how likely a stage broke first at
+# least, that it is broken; that it is suspected; at most, that it is sound.
+STILL_SOUND: Final = 0.1
+BROKE: Final = 0.6
+MAY_HAVE_BROKEN: Final = 0.2
+UNLIKELY: Final = 0.03
 
 
 _UNCITED: Final = (
@@ -150,6 +157,12 @@ class Case:
         """The score of the request's signs, beside what is usual."""
         return doubt.level(self.signs, self.usual)
 
+    def heard(self) -> Chances | None:
+        """How likely the request broke where, by calibrated models and words; None where words alone judge."""
+        if self.reference == "oracle" or not (self.retrieved and self.packed and self.answered):
+            return None
+        return chances(self.signs, left_out=self.left_out)
+
 
 def judge_stages(case: Case) -> tuple[StageFinding, ...]:
     """The finding of each stage that applies, in the order of the path."""
@@ -179,6 +192,8 @@ def _is_retrieval_doubted(case: Case, found: StageFinding) -> bool:
     if found.reason in ("facet_not_found", "corpus_gap") or (case.retrieved and case.is_empty):
         return True
     signs = case.before_answer
+    if signs.packed_odds is not None:
+        return max(signs.packed_odds, signs.packed_odds if signs.left_odds is None else signs.left_odds) < 0.0
     return "MISSED" in usable(signs) and MISSED.level(signs, {}).is_suspected
 
 
@@ -186,12 +201,17 @@ def _is_ranking_doubted(case: Case) -> bool:
     signs = case.before_answer
     if not (case.packed and case.left_out) or signs.left_match is None or signs.packed_match is None:
         return False
+    if signs.packed_odds is not None and signs.left_odds is not None:
+        return signs.left_odds > signs.packed_odds
     return _ranking_doubt(signs).level(signs, {}).is_suspected
 
 
 def _is_generation_doubted(case: Case, found: StageFinding) -> bool:
     if found.reason in ("language", "not_recorded") or "GENERATION" not in usable(case.signs):
         return False
+    heard = case.heard()
+    if heard is not None:
+        return heard.generation >= MAY_HAVE_BROKEN
     return GENERATION.log_odds(case.signs) >= UNEVEN
 
 
@@ -225,6 +245,8 @@ def _retrieval(case: Case) -> StageFinding:
     if unmet:
         lines = [f"no candidate meets {_named(match)}{_instead(match)}" for match in unmet]
         return _finding("retrieval", "suspected", "facet_not_found", *lines)
+    if (heard := case.heard()) is not None:
+        return _by_chance(heard, "retrieval", "refused" if signs.declined else "low_match", *_retrieval_lines(signs))
     if _is_matched(signs) or case.level(ACQUITTAL).is_sound:
         return _finding("retrieval", "sound")
     if case.level(RETRIEVAL).is_suspected:
@@ -236,6 +258,27 @@ def _retrieval(case: Case) -> StageFinding:
             *_term_lines(case),
         )
     return _finding("retrieval", "not_known", "refused" if signs.declined else "undecided")
+
+
+def _by_chance(heard: Chances, stage: Stage, reason: str, *lines: str) -> StageFinding:
+    """What calibrated models and words say of a stage that they do not prove broken."""
+    chance = heard.of(stage)
+    if chance >= MAY_HAVE_BROKEN:
+        return _finding(stage, "suspected", reason, *lines, _chance_line(heard, stage))
+    if chance <= UNLIKELY:
+        return _finding(stage, "sound")
+    return _finding(stage, "not_known", "refused" if reason == "refused" else "undecided")
+
+
+def _chance_line(heard: Chances, stage: Stage) -> str:
+    chance = heard.of(stage)
+    return f"by models and words, {stage} broke in {chance:.0%} of such requests, and {heard.sound:.0%} are sound"
+
+
+def _heard_margin(heard: Chances, stage: Stage) -> float:
+    """By how much what models and words say of a stage lies above its lines of proof, in log odds."""
+    broken = _odds_of(1 - heard.sound) - _odds_of(1 - STILL_SOUND)
+    return min(broken, _odds_of(heard.of(stage)) - _odds_of(BROKE))
 
 
 def _with_probe(found: StageFinding, probe: IndexProbe | None) -> StageFinding:
@@ -259,10 +302,15 @@ def _ranking(case: Case) -> StageFinding:
     if case.reference == "oracle":
         lost = [_loss_line(loss) for loss in case.lost if loss.where != "retrieval"]
         return _finding("ranking", "broken", None, *lost) if lost else _finding("ranking", "sound")
-    if _loses_nothing(case):
+    heard = case.heard()
+    if not case.left_out or (heard is None and _loses_nothing(case)):
         return _finding("ranking", "sound")
     if signs.left_match is None or signs.packed_match is None:
         return _finding("ranking", "not_known", "undecided" if _has_texts(case) else "not_recorded")
+    if heard is not None:
+        if case.is_proven("ranking", _ranking_margin(case)):
+            return _finding("ranking", "broken", None, *_ranking_lines(case), _chance_line(heard, "ranking"))
+        return _by_chance(heard, "ranking", "refused" if signs.declined else "low_match", *_ranking_lines(case))
     level = case.level(_ranking_doubt(signs))
     lines = _ranking_lines(case)
     is_better = _is_better(signs) or (signs.graded_lead is not None and _leads(signs))
@@ -284,9 +332,7 @@ def _ranking_doubt(signs: Signs) -> Doubt:
 
 def _is_better(signs: Signs) -> bool:
     """Whether something outside of the prompt is better evidence than what it holds: by a model, else by words."""
-    heard = RANKING.heard(signs)
-    by_model = signs.graded_lead if heard is None else heard
-    return _leads(signs) if by_model is None else by_model > 0.0
+    return _leads(signs) if signs.graded_lead is None else signs.graded_lead > 0.0
 
 
 def _loses_nothing(case: Case) -> bool:
@@ -296,12 +342,12 @@ def _loses_nothing(case: Case) -> bool:
 
 def _ranking_margin(case: Case) -> float:
     """By how much ranking lies above its line of proof; -inf where what a proof needs besides is not there."""
-    signs = case.signs
+    signs, heard = case.signs, case.heard()
+    if heard is not None and case.left_out:
+        return _heard_margin(heard, "ranking")
     if not case.packed or _loses_nothing(case) or signs.left_match is None or signs.packed_match is None:
         return -math.inf
-    if not _is_better(signs):
-        return -math.inf
-    is_telling = RANKING.heard(signs) is not None or (signs.asked >= WORDS and _speaks(signs))
+    is_telling = _is_better(signs) and signs.asked >= WORDS and _speaks(signs)
     return case.level(_ranking_doubt(signs)).margin if is_telling else -math.inf
 
 
@@ -318,7 +364,11 @@ def proofs(case: Case) -> dict[str, float]:
     if _retrieval(replaced(case, raised={})).state == "broken":
         found["rewrite"] = 0.0
     found["ranking"] = _ranking_margin(case)
-    if _is_generation_judged(case) and not case.signs.hedged:
+    heard = case.heard()
+    if heard is not None:
+        if case.signs.declined or (_is_generation_judged(case) and not case.signs.hedged):
+            found["generation"] = _heard_margin(heard, "generation")
+    elif _is_generation_judged(case) and not case.signs.hedged:
         absence = _absence(bare)
         found["generation"] = _generation_margin(case, absence)
         if absence <= LITTLE and _has_one_thing_wrong(case.signs):
@@ -371,7 +421,10 @@ def _generation(case: Case) -> StageFinding:
         return _finding("generation", "not_known", "not_recorded")
     if case.is_unanswerable and (signs.declined or any(claim.factual for claim in case.claims)):
         return _unanswerable(case)
+    heard = case.heard()
     if signs.declined:
+        if heard is not None:
+            return _refusal(case, heard)
         if case.reference == "oracle" and not case.lost:
             return _finding("generation", "broken", None, "the answer declines, and the evidence is in the prompt")
         state: StageState = "suspected" if case.reference != "oracle" and _is_matched(signs) else "not_known"
@@ -383,6 +436,10 @@ def _generation(case: Case) -> StageFinding:
     if signs.supported is None:
         return _finding("generation", "not_known", "undecided")
     level, lines = case.level(GENERATION), _claim_lines(case.claims)
+    if heard is not None:
+        if case.is_proven("generation", _heard_margin(heard, "generation")) and not signs.hedged:
+            return _finding("generation", "broken", None, *lines, _chance_line(heard, "generation"))
+        return _by_chance(heard, "generation", "contradicted" if signs.contradicted else "unsupported", *lines)
     absence = _absence(case)
     is_invented = case.is_proven("generation", _generation_margin(case, absence))
     is_altered = absence <= LITTLE and _has_one_thing_wrong(signs) and case.is_proven("altered")
@@ -394,6 +451,14 @@ def _generation(case: Case) -> StageFinding:
     if level.is_sound and signs.supported >= SUPPORTED and not signs.unproven:
         return _finding("generation", "sound")
     return _finding("generation", "not_known", "undecided", *lines)
+
+
+def _refusal(case: Case, heard: Chances) -> StageFinding:
+    """Of an answer that declines, as models and words judge it: a break where the prompt holds what was asked for."""
+    if case.is_proven("generation", _heard_margin(heard, "generation")):
+        line = "the answer declines, and the evidence is in the prompt"
+        return _finding("generation", "broken", None, line, _chance_line(heard, "generation"))
+    return _by_chance(heard, "generation", "refused")
 
 
 def _unanswerable(case: Case) -> StageFinding:
@@ -469,6 +534,8 @@ def _is_uncited(case: Case) -> bool:
     signs, marks = case.signs, _marks(case)
     if marks:
         return case.resolves and not any(mark.chunk_id for mark in marks)
+    if signs.rest_odds is not None and signs.rest_odds <= 0.0:
+        return False  # by models it rests on nothing that answers the question: a courtesy, or a refusal in other words
     # who says what is not in the documents has nothing to cite for it
     return signs.cited == 0 and signs.citable >= CLAIMS and not signs.hedged
 
@@ -546,7 +613,8 @@ def _ranking_lines(case: Case) -> list[str]:
             "question requires; "
             f"the best chunk of the prompt {packed:.0%}"
         )
-    if by_model := RANKING.heard(signs):
+    if signs.left_odds is not None and signs.packed_odds is not None:
+        by_model = signs.left_odds - signs.packed_odds
         place, there = ("outside of", f": {signs.left_judged}") if by_model > 0 else ("in", "")
         lines.append(f"a model of relevance finds the evidence {place} the prompt{there} (odds {_odds(by_model)})")
     if signs.graded_lead is not None and signs.graded_lead > 0.0:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from ragtrace.analyze.analysis import judge_id, judged_answer, reader_of
 from ragtrace.coverage import JudgedAnswer, ReadEntities, Verifier, united, verify_answers
+from ragtrace.coverage.citations import SUPPORTED
 from ragtrace.coverage.verifier import ENTAILMENT, AnswerJudge, Calibrated, JudgedRelevance, RelevanceJudge
 from ragtrace.errors import NotJudged
 from ragtrace.types import PackedChunk, RequestRecord, VerifiedBy
@@ -16,6 +17,7 @@ from ragtrace.types import PackedChunk, RequestRecord, VerifiedBy
 __all__ = ["AnswerVerifier", "ModelJudgments", "Models", "judge", "judge_batch", "judge_relevance", "verified_by"]
 
 _log = logging.getLogger("ragtrace.analyze")
+TOGETHER: Final = 3  # chunks outside of the prompt that are judged as one text
 
 
 class AnswerVerifier(Verifier, Protocol):
@@ -183,21 +185,53 @@ def judge_relevance(
     judged = {}
     for key in asked:
         record, question = records[key], asked[key]
-        packed: tuple[PackedChunk, ...] = record.packing.chunks if record.packing else ()
         judged[key] = JudgedRelevance(
             {item.chunk_id: relevant[question, item.text] for item in record.candidates if texts and item.text},
-            {chunk.chunk_id: relevant[question, chunk.text] for chunk in packed if texts and chunk.text},
+            {chunk.chunk_id: relevant[question, chunk.text] for chunk in _packed(record) if texts and chunk.text},
             answered.get((question, replies.get(key, ""))),
             is_calibrated,
             relevance.name if relevance else None,
         )
-    return judged
+    return _once_more(records, judged, relevance) if relevance and is_calibrated else judged
+
+
+def _once_more(
+    records: Mapping[str, RequestRecord], judged: Mapping[str, JudgedRelevance], relevance: RelevanceJudge
+) -> dict[str, JudgedRelevance]:
+    """With second judgments, since one alone breaks nothing: of the packed chunks together, and of the chunks outside
+    of the prompt together that are the most relevant by themselves, if one of them is. What would be judged as the text
+    that it is already is not judged again."""
+    prompts, outside = {}, {}
+    for key, said in judged.items():
+        record = records[key]
+        texts = [chunk.text for chunk in _packed(record) if chunk.text]
+        if len(texts) > 1:
+            prompts[key] = record.query.original, "\n\n".join(texts)
+        held = {chunk.chunk_id for chunk in _packed(record) if not chunk.truncated}
+        left = {item.chunk_id: item.text for item in record.candidates if item.text and item.chunk_id not in held}
+        best = tuple(sorted(left, key=lambda name: -said.candidates[name])[:TOGETHER])  # ties: as they were ranked
+        if len(best) > 1 and said.candidates[best[0]] >= SUPPORTED:
+            outside[key] = record.query.original, "\n\n".join(left[name] or "" for name in best), best
+    pairs = dict.fromkeys([*prompts.values(), *((question, text) for question, text, _ in outside.values())])
+    found = dict(zip(pairs, relevance.relevant(list(pairs)) if pairs else (), strict=True))
+    return {
+        key: replace(
+            said,
+            prompt=found[prompts[key]] if key in prompts else None,
+            left=found[outside[key][:2]] if key in outside else None,
+            likely_left=outside[key][2] if key in outside else (),
+        )
+        for key, said in judged.items()
+    }
+
+
+def _packed(record: RequestRecord) -> tuple[PackedChunk, ...]:
+    return record.packing.chunks if record.packing else ()
 
 
 def _texts(record: RequestRecord) -> list[str]:
     """The texts of candidates and prompt that were recorded."""
-    chunks: tuple[PackedChunk, ...] = record.packing.chunks if record.packing else ()
-    texts = [*(candidate.text for candidate in record.candidates), *(chunk.text for chunk in chunks)]
+    texts = [*(candidate.text for candidate in record.candidates), *(chunk.text for chunk in _packed(record))]
     return [text for text in texts if text]
 
 

@@ -2,7 +2,8 @@
 
 A claim is put beside the packed chunks that hold most of its words, beside those that it cites, and beside the best
 sentences of all packed chunks together (`gather`), since one claim may rest on two of them. A claim that none supports
-is then put beside the unselected candidates that hold most of its words. All answers of a call share two batches.
+is then put beside the unselected candidates that hold most of its words. One of which a calibrated verifier is not sure
+is put once more, beside those chunks as one text: a second judgment. All answers of a call share two batches.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ __all__ = [
     "ENTAILMENT",
     "LEAST_BY_WORDS",
     "AnswerJudge",
+    "Borne",
     "Calibrated",
     "JudgedAnswer",
     "JudgedRelevance",
@@ -49,6 +51,12 @@ _LEAST_BY_MODEL: Final = 1e-6
 _DIGITS: Final = 4  # of what is stored
 _KEPT: Final = 0.2  # support or contradiction by one chunk, from which it is kept with the claim
 _STEPS: Final = 100  # of two digits
+SURE: Final = 3.0  # log odds that a claim is borne out, from which on it is not judged once more
+GATHERED: Final = 0.8  # of claims that one chunk bears out, those that its gathered sentences bear out as well
+TOGETHER: Final = 0.97  # the same, of all those chunks as one text
+SEVERAL: Final = 0.03  # of claims that the evidence bears out, those that no chunk does by itself
+_LEAST_OF_PAIR: Final = 1 / (1 + math.exp(5.0))  # no single judgment is believed beyond these log odds
+_ANY: Final = 0.03  # what counts for each chunk beside its support by words
 LEAST: Final = 0.3  # share of a claim's terms that an unselected candidate must hold to be worth a look
 
 Pair: TypeAlias = tuple[str, str]
@@ -74,10 +82,21 @@ class Verifier(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Borne:
+    """What all judgments of one claim say together. odds: the log odds that the packed chunks bear it out, at even odds
+    before; rests: the share of each chunk in what it then rests on, by its id; they sum to 1."""
+
+    odds: float
+    rests: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class JudgedAnswer:
     """The claims of an answer, what each packed chunk says to each of them, and the chunks and candidates.
 
-    cosine: of the embeddings of question and answer, in [-1, 1]; None where no model was asked.
+    cosine: of the embeddings of question and answer, in [-1, 1]; None where no model was asked. by_words: the claims as
+    words alone judge them; borne: what all judgments of a calibrated verifier together say of each claim, None of one
+    that states nothing; both are empty where no calibrated verifier judged.
     """
 
     claims: tuple[Claim, ...]
@@ -85,6 +104,8 @@ class JudgedAnswer:
     packed: tuple[PackedChunk, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     cosine: float | None = None
+    by_words: tuple[Claim, ...] = ()
+    borne: tuple[Borne | None, ...] = ()
 
 
 class Calibrated(Protocol):
@@ -146,7 +167,8 @@ class JudgedRelevance:
     candidates, packed: the relevance of each text by its chunk's id, as it was retrieved and as it stands in the
     prompt; answer: whether the answer speaks of what was asked, None where it was not judged; is_calibrated: whether
     these are probabilities that were checked against labels, so that the states of the stages may rest on them; by:
-    the judge of the chunks.
+    the judge of the chunks. prompt: of all packed chunks as one text, and left: of the best ones outside of the prompt
+    (`likely_left`) as one text: second judgments of a calibrated judge, None where they were not asked for.
     """
 
     candidates: Mapping[str, float] = field(default_factory=dict)
@@ -154,6 +176,9 @@ class JudgedRelevance:
     answer: float | None = None
     is_calibrated: bool = False
     by: str | None = None
+    prompt: float | None = None
+    left: float | None = None
+    likely_left: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -166,6 +191,12 @@ class _Asked:
     weight: float = 0.0
     layer: str = ENTAILMENT
     verdicts: Sequence[Verdict] = ()
+    likely: Mapping[str, float] = field(default_factory=dict)  # by words, which chunk it rests on
+
+    @property
+    def gathered(self) -> float | None:
+        """The log odds of its support by the best sentences of all chunks; None where they were not asked."""
+        return next((_said(said) for key, said in zip(self.chunk_ids, self.verdicts, strict=True) if key is None), None)
 
     @property
     def by_chunk(self) -> dict[str, Verdict]:
@@ -194,8 +225,43 @@ def verify_answers(answers: Sequence[JudgedAnswer], verifier: Verifier) -> list[
         [_beside_others(each, answer) if each and each.support < SUPPORTED else None for each in row]
         for row, answer in zip(asked, answers, strict=True)
     ]
-    _ask([each for answer in others for each in answer if each], verifier)
-    return [_merged(*each) for each in zip(answers, asked, others, strict=True)]
+    is_calibrated = getattr(verifier, "calibration", None) is not None
+    once_more = [
+        [_together(each, answer) if is_calibrated and each and borne_out(each).odds < SURE else None for each in row]
+        for row, answer in zip(asked, answers, strict=True)
+    ]
+    _ask([each for rows in (others, once_more) for answer in rows for each in answer if each], verifier)
+    borne = [
+        tuple(borne_out(each, second) if each else None for each, second in zip(*both, strict=True))
+        if is_calibrated
+        else ()
+        for both in zip(asked, once_more, strict=True)
+    ]
+    return [_merged(*each) for each in zip(answers, asked, others, borne, strict=True)]
+
+
+def borne_out(asked: _Asked, second: _Asked | None = None) -> Borne:
+    """What the judgments of a claim say together, each by its log odds; they count as independent.
+
+    If the evidence bears the claim out, one chunk does, mostly, and words tell which is likely; the gathered sentences
+    do so too, unless what it needs was left out of them. If not, nothing does. second: the judgment of the chunks as
+    one text.
+    """
+    odds = {key: _said(said) for key, said in asked.by_chunk.items()}
+    likely = {key: _ANY + asked.likely.get(key, 0.0) for key in odds}
+    weights = {key: likely[key] * math.exp(odds[key]) for key in odds}
+    total, whole = math.fsum(weights.values()), math.fsum(likely.values())
+    direct = total / whole if whole else 1.0
+    gathered = math.exp(asked.gathered) if asked.gathered is not None else 1.0
+    together = math.exp(_said(second.verdicts[0])) if second else 1.0
+    one = direct * (GATHERED * gathered + 1 - GATHERED)
+    several = gathered if asked.gathered is not None else direct
+    found = ((1 - SEVERAL) * one + SEVERAL * several) * (TOGETHER * together + 1 - TOGETHER)
+    return Borne(math.log(found), {key: weight / total for key, weight in weights.items()})
+
+
+def _said(verdict: Verdict) -> float:
+    return log_odds(verdict[0], _LEAST_OF_PAIR)
 
 
 def supports_of_claims(answers: Sequence[JudgedAnswer], verifier: Verifier) -> list[list[float | None]]:
@@ -207,7 +273,10 @@ def supports_of_claims(answers: Sequence[JudgedAnswer], verifier: Verifier) -> l
 def _asked(answers: Sequence[JudgedAnswer], verifier: Verifier) -> list[list[_Asked | None]]:
     how = float(getattr(verifier, "lexical_weight", 0.0)), getattr(verifier, "layer", ENTAILMENT)
     limit = int(getattr(verifier, "evidence_words", WORDS))
-    asked = [[_beside_packed(claim, answer, *how, limit) for claim in answer.claims] for answer in answers]
+    asked = [
+        [_beside_packed(*each, answer, *how, limit) for each in zip(answer.claims, answer.supports, strict=True)]
+        for answer in answers
+    ]
     _ask([each for answer in asked for each in answer if each], verifier)
     return asked
 
@@ -226,7 +295,9 @@ def _ask(asked: Sequence[_Asked], verifier: Verifier) -> None:
         each.verdicts = list(islice(verdicts, len(each.pairs)))
 
 
-def _beside_packed(claim: Claim, answer: JudgedAnswer, weight: float, layer: str, limit: int) -> _Asked | None:
+def _beside_packed(
+    claim: Claim, supports: Mapping[str, float], answer: JudgedAnswer, weight: float, layer: str, limit: int
+) -> _Asked | None:
     if not claim.factual:
         return None
     text = without_citations(claim.text).strip()
@@ -234,11 +305,22 @@ def _beside_packed(claim: Claim, answer: JudgedAnswer, weight: float, layer: str
     cited = {citation.chunk_id for citation in claim.citations}
     nearest = sorted(chunks, key=lambda key: -containment(text, chunks[key]))[:CHUNKS]
     chosen = [key for key in chunks if key in nearest or key in cited]
-    asked = _Asked(claim, list(chosen), [(text, chunks[key]) for key in chosen], weight, layer)
+    likely = supports if claim.layer != ENTAILMENT else {}
+    asked = _Asked(claim, list(chosen), [(text, chunks[key]) for key in chosen], weight, layer, likely=likely)
     if len(chunks) > 1:
         asked.chunk_ids.append(None)
         asked.pairs.append((text, gather(text, list(chunks.values()), limit=limit)))
     return asked
+
+
+def _together(asked: _Asked, answer: JudgedAnswer) -> _Asked | None:
+    """A claim beside the same chunks as one text; of a single one, beside its best sentences, if it has others."""
+    text = without_citations(asked.claim.text).strip()
+    chosen = [chunk.text for chunk in answer.packed if chunk.text and chunk.chunk_id in asked.by_chunk]
+    told = "\n\n".join(chosen) if len(chosen) > 1 else gather(text, chosen) if chosen else ""
+    if not told or any(told == evidence for _, evidence in asked.pairs):
+        return None
+    return _Asked(asked.claim, [None], [(text, told)])
 
 
 def _beside_others(asked: _Asked, answer: JudgedAnswer) -> _Asked | None:
@@ -250,13 +332,21 @@ def _beside_others(asked: _Asked, answer: JudgedAnswer) -> _Asked | None:
     return _Asked(asked.claim, list(near), [(text, texts[key]) for key in near]) if near else None
 
 
-def _merged(answer: JudgedAnswer, asked: Sequence[_Asked | None], others: Sequence[_Asked | None]) -> JudgedAnswer:
+def _merged(
+    answer: JudgedAnswer,
+    asked: Sequence[_Asked | None],
+    others: Sequence[_Asked | None],
+    borne: tuple[Borne | None, ...],
+) -> JudgedAnswer:
     claims, supports = [], []
     for claim, known, each, other in zip(answer.claims, answer.supports, asked, others, strict=True):
         claims.append(_judged(claim, each, other) if each else claim)
         said = {key: round(support, _DIGITS) for key, (support, _) in each.by_chunk.items()} if each else known
         supports.append(said)
-    return JudgedAnswer(tuple(claims), tuple(supports), answer.packed, answer.candidates, answer.cosine)
+    by_words = answer.by_words or (answer.claims if any(borne) else ())
+    return JudgedAnswer(
+        tuple(claims), tuple(supports), answer.packed, answer.candidates, answer.cosine, by_words, borne
+    )
 
 
 def _judged(claim: Claim, asked: _Asked, others: _Asked | None) -> Claim:

@@ -192,6 +192,23 @@ def test_a_text_is_judged_once() -> None:
     assert judged["a"].answer == 0.02
 
 
+def test_a_calibrated_judge_is_asked_twice_of_what_decides() -> None:
+    """Of the prompt as one text, and of the best chunks outside of it, if one is relevant; of no text twice."""
+    texts = [f"Clause {number}: {what} of the lease." for number, what in enumerate(("limit", "term", "limit", "rent"))]
+    found = tuple(Candidate(chunk_id=f"c{rank}", rank=rank, text=text) for rank, text in enumerate(texts, 1))
+    packed = tuple(PackedChunk(chunk_id=f"c{at}", position=at, text=texts[at - 1]) for at in (1, 2))
+    record = replace(
+        ranked(), stages=(RetrieveRun(query="?", candidates=found), PackRun(packing=Packing(chunks=packed)))
+    )
+    said = judge_relevance({"a": record}, judge := Judge(CALIBRATED), None)["a"]
+    assert (said.prompt, said.left, said.likely_left) == (0.98, 0.98, ("c3", "c4"))
+    assert judge.calls == [("relevant", 4), ("relevant", 2)]
+    plain = judge_relevance({"a": record}, judge := Judge(), None)["a"]
+    assert (plain.prompt, plain.left, judge.calls) == (None, None, [("relevant", 4)])
+    single = judge_relevance({"a": ranked()}, judge := Judge(CALIBRATED), None)["a"]
+    assert (single.prompt, single.left, judge.calls) == (None, None, [("relevant", 2)])
+
+
 def test_texts_that_were_not_recorded_are_not_judged() -> None:
     """Without texts and answer nothing is asked."""
     record = ranked()

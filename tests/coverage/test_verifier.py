@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -51,6 +52,43 @@ def test_a_claim_may_rest_on_two_chunks() -> None:
     verifier = Scripted(lambda claim, evidence: (0.8, 0.0) if "500" in evidence and "May" in evidence else (0.1, 0.0))
     (found,) = verify_answers([answered("The deductible is 500 EUR and the policy ends in May.")], verifier)
     assert found.claims[0].support == 0.8
+
+
+class Calibrated(Scripted):
+    """The same, with probabilities that somebody checked."""
+
+    calibration = object()
+
+
+def test_what_a_calibrated_verifier_is_not_sure_of_is_judged_once_more() -> None:
+    """Beside the chunks as one text; without a calibration, and where all judgments agree, nothing more is asked."""
+    answer = answered("Insurance stops in spring.")
+    plain, sure = Scripted(lambda *pair: (0.05, 0.0)), Calibrated(lambda *pair: (0.95, 0.0))
+    assert verify_answers([answer], plain)[0].borne == ()
+    verify_answers([answer], sure)
+    assert [[len(verifier.calls[0]), len(verifier.calls)] for verifier in (plain, sure)] == [[3, 1], [3, 1]]
+    doubtful = Calibrated(lambda *pair: (0.05, 0.0))
+    (found,) = verify_answers([answer], doubtful)
+    (claim,) = found.claims
+    assert doubtful.calls[1] == [(claim.text, f"{CHUNKS[0].text}\n\n{CHUNKS[1].text}")]
+    assert found.by_words == answer.claims
+    (borne,) = found.borne
+    assert borne is not None
+    assert borne.odds < -2 * math.log(19)
+
+
+def test_judgments_of_a_claim_multiply() -> None:
+    """One "yes" among four that say "no" is no support, and the chunk that says so is what the claim would rest on."""
+    denied = Calibrated(lambda *pair: (0.05, 0.0))
+    mixed = Calibrated(lambda claim, evidence: (0.95 if evidence == CHUNKS[1].text else 0.05, 0.0))
+    clear = Calibrated(lambda claim, evidence: (0.95 if "May" in evidence else 0.05, 0.0))
+    found = [
+        verify_answers([answered("Insurance stops in spring.")], each)[0].borne[0] for each in (denied, mixed, clear)
+    ]
+    odds = [each.odds if each else math.nan for each in found]
+    assert odds[0] < -4.0 < odds[1] < 0.0 < 4.0 < odds[2]
+    assert found[2] is not None
+    assert found[2].rests["b"] > 0.9
 
 
 def test_several_answers_share_the_calls() -> None:

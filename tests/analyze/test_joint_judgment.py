@@ -1,0 +1,131 @@
+"""What calibrated models and words together say of where a request broke."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from ragtrace.analyze._joint_judgment import chances
+from ragtrace.analyze._stage_signs import Signs
+from ragtrace.analyze._stage_states import Case, judge_stages
+from ragtrace.types import StageFinding
+
+NINETEEN = math.log(19)  # one judgment of a model that errs in one of twenty
+MATCHED: dict[str, Any] = {
+    "asked": 6,
+    "pool_match": 0.6,
+    "first_match": 0.6,
+    "packed_match": 0.6,
+    "left_match": 0.4,
+    "left_standing": 0.0,
+    "left_count": 4,
+    "claims": 3,
+    "supported": 1.0,
+    "weakest": 0.8,
+    "answered": 0.7,
+    "on_topic": 0.5,
+    "foreign": 0.1,
+    "absent": 1,
+    "odd": 0,
+    "contradicted": 0.0,
+    "altered": 0.0,
+}
+SOUND: dict[str, Any] = {
+    "packed_odds": 2 * NINETEEN,
+    "left_odds": -NINETEEN,
+    "rest_odds": 2 * NINETEEN,
+    "borne": (5.0, 5.0, 5.0),
+    "answer_odds": NINETEEN,
+}
+DECLINED: dict[str, Any] = {"declined": True, "supported": None, "answered": None, "borne": (), "rest_odds": None}
+
+
+def judged(*, cites: bool = False, **given: Any) -> dict[str, StageFinding]:
+    """The findings of a request of whose chunks a part was left out."""
+    signs = Signs(**(MATCHED | SOUND | given))
+    case = Case(signs=signs, before_answer=signs.before_answer(), retrieved=True, packed=True, answered=True,
+                left_out=True, cites=cites, unjudged=None, reference="proxy")  # fmt: skip
+    return {found.stage: found for found in judge_stages(case)}
+
+
+def stage(name: str, **given: Any) -> str:
+    """The state of one stage."""
+    return judged(**given)[name].state
+
+
+def test_what_all_judgments_agree_on_is_sound() -> None:
+    """At every stage."""
+    assert [found.state for found in judged().values()] == ["sound"] * 3
+
+
+@pytest.mark.parametrize(("place", "state"), [(-5.0, "not_known"), (-3 * NINETEEN, "broken")])
+def test_one_claim_that_two_judgments_deny_breaks_nothing_and_one_that_three_deny_does(
+    place: float, state: str
+) -> None:
+    """One made-up claim in an answer of three that words cannot see."""
+    found = judged(borne=(5.0, place, 5.0))
+    assert found["generation"].state in {"broken": ("broken",), "not_known": ("suspected", "not_known")}[state]
+    assert found["retrieval"].state == found["ranking"].state == "sound"
+
+
+def test_claims_that_are_all_denied_multiply() -> None:
+    """Two judgments of each of three claims, which words find foreign as well."""
+    signs = {"supported": 0.0, "weakest": 0.1, "foreign": 0.7, "absent": 9}
+    assert stage("generation", borne=(-2 * NINETEEN,) * 3, **signs) == "broken"
+
+
+def test_an_answer_to_something_else_rests_on_what_is_no_evidence() -> None:
+    """That it does not speak of the question is one witness; that what it rests on is none of the evidence another."""
+    beside = {"answer_odds": -NINETEEN}
+    assert stage("generation", **beside) != "broken"
+    assert stage("generation", rest_odds=-NINETEEN, **beside) == "broken"
+
+
+def test_a_refusal_beside_the_evidence_is_generations() -> None:
+    """Where two judgments find it in the prompt; one alone suspects, and where none does, it is not generation's."""
+    assert stage("generation", **DECLINED) == "broken"
+    assert stage("generation", **(DECLINED | {"packed_odds": NINETEEN - 1.5})) == "suspected"
+    absent = judged(**(DECLINED | {"packed_odds": -NINETEEN}))
+    assert absent["generation"].state not in ("broken", "suspected")
+    assert absent["retrieval"].state == "suspected"
+
+
+def test_evidence_outside_of_the_prompt_breaks_ranking() -> None:
+    """Where none is in it, and the answer's claims are denied; never where nothing was left out."""
+    lost = {"packed_odds": -NINETEEN, "left_odds": 2 * NINETEEN, "rest_odds": -NINETEEN, "borne": (-5.0, -5.0),
+            "left_match": 0.7, "packed_match": 0.4, "supported": 0.0, "weakest": 0.0}  # fmt: skip
+    assert stage("ranking", **lost) == "broken"
+    whole = chances(Signs(**(MATCHED | SOUND | lost)), left_out=False)
+    assert whole is not None
+    assert whole.ranking == 0.0
+
+
+def test_evidence_that_is_nowhere_is_suspected_of_retrieval_and_never_proves_it() -> None:
+    """The corpus may lack it."""
+    gone = {"packed_odds": -NINETEEN, "left_odds": -NINETEEN, "rest_odds": -NINETEEN, "borne": (-5.0, -5.0),
+            "pool_match": 0.2, "packed_match": 0.2, "left_match": 0.1}  # fmt: skip
+    found = judged(**gone)
+    assert found["retrieval"].state == "suspected"
+    assert "broken" not in {each.state for each in found.values()}
+
+
+@pytest.mark.parametrize(("rests", "state"), [(2 * NINETEEN, "broken"), (-NINETEEN, "sound")])
+def test_what_rests_on_no_evidence_need_not_cite(rests: float, state: str) -> None:
+    """A courtesy is borne out by any chunk, and no source is missing behind it."""
+    found = judged(cites=True, rest_odds=rests, citable=2, cited=0.0)
+    assert (found["citation"].state == "broken") == (state == "broken")
+
+
+def test_without_a_judgment_of_chunks_words_judge() -> None:
+    """A model of claims alone changes no chances."""
+    assert chances(Signs(**(MATCHED | {"borne": (-9.0,)})), left_out=True) is None
+
+
+def test_chances_sum_to_one() -> None:
+    """With and without an answer that declines."""
+    for given in (SOUND, SOUND | DECLINED, SOUND | {"borne": ()}):
+        found = chances(Signs(**(MATCHED | given)), left_out=True)
+        assert found is not None
+        assert found.sound + found.retrieval + found.ranking + found.generation == pytest.approx(1)
