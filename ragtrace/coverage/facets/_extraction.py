@@ -40,11 +40,12 @@ READ: Final = 20_000  # characters of a question that are read
 WEIGHTS: Final = {"relative time": 0.5, "quantity": 0.25}  # others weigh 1
 
 _BEHIND_NAME: Final = re.compile(
-    r"""\s(?:versions?\s+)?(?=(?:(?:from|before|prior\s+to|since|after|until|below|above|up\s+to|(?:older|newer|later)\s+than)\s+)?
+    r"""\s(?:versions?\s+)?(?=(?:(?:between|from|before|prior\s+to|since|after|until|below|above|up\s+to|(?:older|newer|later)\s+than)\s+)?
         v?\d)""",
     re.IGNORECASE | re.VERBOSE,
 )
 _NO_VERSION: Final = re.compile(r"[\w%]|\.\d|\s?[%$€£]")
+_LATER: Final = ("+", "or later", "or newer")  # said of versions, as "or above" is of levels and classes too
 _VERSION_REACH: Final = 60  # characters behind a name that are read for its version
 _PLACES: Final = frozenset(("GPE", "LOC", "NORP"))
 _NO_NAMES: Final = frozenset("DATE TIME PERCENT MONEY QUANTITY ORDINAL CARDINAL LANGUAGE".split())
@@ -203,12 +204,12 @@ def _versions(text: str) -> Iterator[Facet]:
 
 
 def _version_behind(text: str, start: int) -> Iterator[Facet]:
-    """A version directly behind a name: with a point, or as a bound ("Android 12+")."""
+    """A version directly behind a name: with a point, or as a bound ("Android 12+", "Postgres 14 or later")."""
     found = constraint_of(text[start : start + _VERSION_REACH])
     if found is None or found.start:
         return
     end = start + found.end
-    plain = "." not in text[start:end] and not text[start:end].endswith("+")
+    plain = "." not in text[start:end] and not text[start:end].casefold().endswith(_LATER)
     if not (plain or _NO_VERSION.match(text, end) or _unit_behind(text, end)):
         yield _facet("version", text, (start, end), "number behind a name" if found.exact else "version constraint")
 

@@ -27,6 +27,7 @@ from ragtrace.coverage.facets._places import Place, is_ambiguous, place_match, p
 from ragtrace.coverage.text import Readings, cached_property, stem, without_accents, words
 from ragtrace.coverage.values import DateRange, Value, date_ranges, overlap, values
 from ragtrace.coverage.values.quantities import AmountWanted, amount_match, amount_wanted
+from ragtrace.coverage.values.value import unit_of
 from ragtrace.coverage.values.versions import Constraint, constraint_of, version_match, versions_of, versions_stated
 from ragtrace.types import Candidate, Facet
 
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 MET: Final = 0.5  # match from which a facet counts as met
+_UNIT: Final = re.compile(r"[^\W\d_]+|[€$£¥₹₩₽₺%]")
 _KEPT: Final = 64  # judgments that are kept with one text
 _NAMED: Final = 3  # values that a contradiction names
 _BY_BOUND: Final = 0.5  # match of a time that a text only includes: "since 2015" says little of 2024
@@ -206,7 +208,12 @@ def _version(wanted: _Wanted, given: CandidateFacts) -> Judgment:
 def _quantity(wanted: _Wanted, given: CandidateFacts) -> Judgment:
     if given.text is None:
         return _UNKNOWN
-    found = [amount_match(one, other) for one in wanted.amounts for other in given.text.amounts]
+    found = [
+        amount_match(one, other)
+        for one in wanted.amounts
+        for other in given.text.amounts
+        if other.unit or not one.value.unit or one.value.unit in given.text.units
+    ]
     return Judgment(max(found, default=0.0))
 
 
@@ -275,6 +282,12 @@ class TextReading:
         """Quantities and numbers, each once."""
         found = (value for value in self.values if value.kind in ("quantity", "number"))
         return tuple({(value.number, value.unit): value for value in found}.values())
+
+    @cached_property
+    def units(self) -> frozenset[str]:
+        """The units that the text names anywhere, as a heading does: a bare number may be of one of them."""
+        written = {match.group() for match in _UNIT.finditer(self._text)}
+        return frozenset(unit for unit in map(unit_of, written) if unit)
 
     @cached_property
     def places(self) -> frozenset[Place]:

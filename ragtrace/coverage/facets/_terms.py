@@ -253,11 +253,16 @@ def _runs(question: str, text: str, facets: Sequence[Facet], *, any_case: bool) 
                 run.pop()  # "does aspirin thin the blood": the verb
             yield from _term(run, text, taken)
             run = []
-        if run and not is_term:
-            yield from _term(run, text, taken)  # a head ends its term
+        if run and not is_term and not (following and _joins(text, match, following)):
+            yield from _term(run, text, taken)  # a head ends its term, unless another follows: "row level security"
             run = []
         verb_due = word in _AUXILIARIES or (verb_due and (is_term or aside or word in _ARTICLES))
     yield from _term(run, text, taken)
+
+
+def _joins(text: str, match: re.Match[str], following: re.Match[str]) -> bool:
+    """Whether the next word is a head as well, directly behind."""
+    return text[match.end() : following.start()] == " " and following.group() in _heads()
 
 
 def _is_head(word: str, following: re.Match[str] | None) -> bool:

@@ -23,10 +23,10 @@ _STATED: Final = re.compile(
 )
 _CLEAR: Final = re.compile(rf"\b(?:{_WORD}\s+(?=v?\d)|(?=v\d))(?P<n>{_N})(?![\w%]|\.\d)", re.IGNORECASE)
 _CONSTRAINT: Final = re.compile(
-    rf"""(?P<spec>(?:[<>=~!^]=?\s*{_N}\s*,?\s*)+)
-    | (?P<lead>\b(?:before|prior\s+to|older\s+than|below|under|since|from|after|newer\s+than|above|later\s+than|up\s+to
+    rf"""(?P<spec>(?:(?:[<>=~^]=?|!=)\s*{_N}\s*,?\s*)+)
+    | (?P<between>\bbetween\s+)?(?P<lead>\b(?:before|prior\s+to|older\s+than|below|under|since|from|after|newer\s+than|above|later\s+than|up\s+to
         |through|until|at\s+least|at\s+most)\s+)?(?<![\w.])(?P<named>{_WORD}\s+)?(?P<n>{_N})(?![\w%]|\.\d)
-      (?P<span>\s*(?:-|–|to|through)\s*(?P<last>{_N})(?![\w%]|\.\d))?
+      (?P<span>\s*(?(between)and|(?:-|–|to|through))\s*(?P<last>{_N})(?![\w%]|\.\d))?
       (?P<rest>\s*(?:\+|(?:or|and)\s+(?:later|newer|above|higher|up|upwards?|earlier|older|below|lower)\b|onwards?\b))?""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -146,7 +146,7 @@ def _is_plain(match: re.Match[str]) -> bool:
 def _specifiers(written: str) -> str:
     """Python's operators for the common others: ^1.2 is >=1.2,<2; = is ==; a v before the number is dropped."""
     parts = []
-    for operator, number in re.findall(rf"([<>=~!^]=?)\s*({_N})", written, re.IGNORECASE):
+    for operator, number in re.findall(rf"([<>=~^]=?|!=)\s*({_N})", written, re.IGNORECASE):
         plain = re.sub(r"\.[x*]$", ".*", number.casefold().removeprefix("v"))
         if operator == "^":
             parts.append(f">={plain},<{Version(plain).major + 1}")

@@ -11,6 +11,8 @@ from ragtrace.coverage.values.versions import constraint_of, constraints_in, ver
 @pytest.mark.parametrize(
     ("wanted", "given", "match"),
     [
+        ("between 1.27 and 1.29", "1.28", 1.0),
+        ("between 1.27 and 1.29", "1.30", 0.0),
         ("v3 or later", "3.2", 1.0),
         ("v3 or later", "2.9", 0.0),
         ("version 2.1+", "2.1", 1.0),
