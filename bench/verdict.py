@@ -56,7 +56,7 @@ def main() -> None:
         return
     started = time.perf_counter()
     plan = Plan(options.seed, tuple(options.injectors), options.services, options.faults, options.gold, options.noise,
-                options.judge, options.relevance)  # fmt: skip
+                options.judge, options.relevance, options.probe)  # fmt: skip
     results: list[Result] = []
     for result in measured(domains, plan, jobs=options.jobs):
         results.append(result)
@@ -127,6 +127,7 @@ def _options() -> Any:
     parser.add_argument("--gold", action="store_true", help="tell the analysis the evidence")
     parser.add_argument("--judge-noise", dest="noise", type=float, metavar="SHARE",
                         help="ask a judge that knows the labels, and errs so often in each role")  # fmt: skip
+    parser.add_argument("--probe", action="store_true", help="ask the whole domain's index once more as well")
     parser.add_argument("--judge", metavar="MODEL", help="ask a model about claims: builtin, a folder or a name")
     parser.add_argument(
         "--relevance", metavar="MODEL", help="ask a model about candidates: builtin, a folder or a name"

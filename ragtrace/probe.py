@@ -312,11 +312,13 @@ def compare(
     facets: Sequence[Facet] = (),
     certain: Sequence[Facet] = (),
     background: Background | None = None,
+    proven: Callable[[Sequence[Candidate]], Sequence[Candidate]] = lambda found: (),
 ) -> IndexProbe:
     """What the answers of a probe say of a request.
 
     lost: with gold evidence (`by_gold`), the needed chunks that the candidates lack. Without it a chunk counts that is
-    clearly better evidence than any candidate (`better_evidence`), and for which a cause is found.
+    clearly better evidence than any candidate (`better_evidence`), and for which a cause is found; where words find
+    none, those that `proven` says of what the index holds beside the candidates.
 
     Raises: ProbeError for what the probe raises.
     """
@@ -341,6 +343,10 @@ def compare(
         if by_gold
         else _better_chunks(probe, record, alike, facets, certain, background)
     )
+    if not by_gold and not any(chunk.cause for chunk in chunks):
+        known = {candidate.chunk_id for candidate in record.candidates}
+        beside = [each for name, each in _returned(alike).items() if name not in known]
+        chunks = [cause_of(probe, each.chunk_id, alike, record) for each in proven(beside)[:SHOWN]] or chunks
     cause = next((chunk.cause for chunk in chunks if chunk.cause is not None), None)
     outcome = "found" if chunks else "nothing_better"
     return replace(finding, outcome=outcome, cause=cause, chunks=tuple(chunks[:SHOWN]))
@@ -356,9 +362,7 @@ def _better_chunks(
 ) -> list[ProbedChunk]:
     candidates = record.candidates
     known = {candidate.chunk_id for candidate in candidates}
-    new: dict[str, Candidate] = {}
-    for answer in answers:
-        new |= {name: each for name, each in {**answer.deep, **(answer.exact or {})}.items() if name not in known}
+    new = {name: each for name, each in _returned(answers).items() if name not in known}
     given = {"facets": facets, "certain": certain, "background": background}
     better = better_evidence(record.query.original, candidates, list(new.values()), **given)  # type: ignore[arg-type]
     if record.query.rewritten:  # a follow-up is a fragment of what is asked, and a rewrite may add what is not
@@ -379,6 +383,14 @@ def _better_chunks(
             facet = None if one.facet is None else f"{one.facet.kind} “{one.facet.value}”"
             chunks.append(replace(chunk, match=round(one.match, 4), facet=facet))
     return chunks
+
+
+def _returned(answers: Sequence[Answers]) -> dict[str, Candidate]:
+    """All that a probe returned when it was asked deeper, and exactly."""
+    found: dict[str, Candidate] = {}
+    for answer in answers:
+        found |= {**answer.deep, **(answer.exact or {})}
+    return found
 
 
 def _is_first(chunk_id: str, candidates: Iterable[str], answers: Sequence[Answers]) -> bool:

@@ -22,6 +22,8 @@ from ragtrace.analyze import ServiceView, examine
 from ragtrace.analyze._doubt_model import USUAL, features_of, log_odds_of, usable
 from ragtrace.analyze._stage_states import proofs
 from ragtrace.analyze._verification import judge_batch, judge_relevance
+from ragtrace.analyze.analysis import with_probe
+from ragtrace.analyze.probe_schedule import is_suspected, probed
 from ragtrace.coverage import Background, JudgedAnswer
 from ragtrace.coverage.verifier import JudgedRelevance, RelevanceJudge, Verifier
 from ragtrace.engines.model_names import load_judge
@@ -102,7 +104,8 @@ class Result:
 class Plan:
     """What is asked. injectors: their names, none for all; services: applications for each question; faults: of each
     stage and injector for each sound request, 0 for all of them; gold: whether the analysis is told the evidence;
-    noise: of a judge that knows the labels; judge: a model that judges claims, relevance: one that judges candidates;
+    noise: of a judge that knows the labels; probe: whether the index is asked as well; judge: a model that judges
+    claims, relevance: one that judges candidates;
     None for words alone."""
 
     seed: int = 0
@@ -113,6 +116,7 @@ class Plan:
     noise: float | None = None
     judge: str | None = None
     relevance: str | None = None
+    probe: bool = False
 
 
 def read_result(line: str) -> Result:
@@ -226,6 +230,12 @@ def _result(
     analysis, case = examine(
         record, _gold(path) if plan.gold else None, service=view, judged=judged, relevances=relevances
     )
+    if plan.probe and is_suspected(analysis):
+        judge = None if plan.noise is None else _JUDGES[domain.name]
+        index = WholeIndex(domain, path)
+        found = probed(index, record, analysis, view, heard=case.heard(), relevance=judge)
+        case = replace(case, probe=found)
+        analysis = with_probe(record, analysis, case, found)
     question, diagnosis = path.question, analysis.diagnosis
     return Result(
         domain=domain.name,
@@ -252,6 +262,29 @@ def _result(
         usable=usable(case.signs),
         margins=proofs(case),
     )
+
+
+class WholeIndex:
+    """A probe of a domain's index, which holds every passage. The application's own search misses the evidence that
+    the request lacks, and returned its candidates; the exact search finds all."""
+
+    def __init__(self, domain: Domain, path: Path) -> None:
+        self._domain, self._index = domain, index_of(domain)
+        self._own = [hit.id for hit in path.candidates]
+        needed = self._index.duplicates(frozenset().union(*path.question.evidence)) if path.question.evidence else ()
+        self._missed = frozenset(needed) - set(self._own)
+
+    def probe(self, query: str, depth: int, exact: bool) -> list[dict[str, Any]]:
+        """Passages by the embeddings' similarity."""
+        ranked = [hit.id for hit in self._index.search(query, len(self._domain.passages))]
+        if not exact:
+            ranked = [*self._own, *(each for each in ranked if each not in self._missed and each not in self._own)]
+        return [{"id": each, "text": self._domain.passages[each].chunk} for each in ranked[:depth]
+                if each in self._domain.passages]  # fmt: skip
+
+    def has(self, chunk: str) -> bool:
+        """Every passage is there."""
+        return chunk in self._domain.passages
 
 
 _JUDGES: Final[dict[str, LabelJudge]] = {}

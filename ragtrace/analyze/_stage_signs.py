@@ -27,7 +27,7 @@ from ragtrace.coverage.values import NUMBER_WORDS
 from ragtrace.coverage.verifier import TOGETHER, JudgedRelevance, log_odds
 from ragtrace.types import Candidate, Claim, Facet, PackedChunk, RequestRecord
 
-__all__ = ["Signs", "evidence_odds", "signs_of", "with_facets"]
+__all__ = ["Signs", "evidence_odds", "odds_by_place", "once_more", "signs_of", "with_facets"]
 
 
 MOST: Final = 20  # figures and dates of one claim that are looked up
@@ -346,7 +346,7 @@ def _model_signs(
     found["borne"] = tuple(min(max(each.odds, -SUREST_CLAIM), SUREST_CLAIM) for each in borne)
     if not said.packed:
         return found
-    query, together = record.query.original, _once_more(said.prompt)
+    query, together = record.query.original, once_more(said.prompt)
     matches = question_match(query, packed, rarity).mean(axis=0)
     likely = {chunk.chunk_id: match for chunk, match in zip(packed, matches, strict=True)}
     found["packed_odds"] = odds_by_place(said.packed, likely) + together
@@ -363,7 +363,7 @@ def _model_signs(
     if outside:
         matches = question_match(query, pool, rarity).mean(axis=0)
         likely = {chunk.chunk_id: match for chunk, match in zip(pool, matches, strict=True)}
-        found["left_odds"] = odds_by_place(outside, likely, dict.fromkeys(said.likely_left, _once_more(said.left)))
+        found["left_odds"] = odds_by_place(outside, likely, dict.fromkeys(said.likely_left, once_more(said.left)))
         found["left_judged"] = max(outside, key=lambda key: outside[key])
     return found
 
@@ -388,7 +388,7 @@ def _mean_odds(
     return math.log(math.fsum(weights[key] * math.exp(odds[key]) for key in odds) / math.fsum(weights.values()))
 
 
-def _once_more(said: float | None) -> float:
+def once_more(said: float | None) -> float:
     """The log odds of a second judgment of chunks as one text, which may not show what one of them shows."""
     return 0.0 if said is None else math.log(TOGETHER * math.exp(log_odds(said, _LEAST)) + 1 - TOGETHER)
 

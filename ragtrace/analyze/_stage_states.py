@@ -46,7 +46,7 @@ from ragtrace.types import (
     replace,
 )
 
-__all__ = ["REASONS", "RULES", "Case", "Raised", "is_certain", "judge_stages", "proofs"]
+__all__ = ["MAY_HAVE_BROKEN", "REASONS", "RULES", "Case", "Raised", "is_certain", "is_lost", "judge_stages", "proofs"]
 
 RULES: Final[Mapping[str, Stage]] = {
     "rewrite": "retrieval",  # the rewritten query dropped a constraint that nothing meets
@@ -279,6 +279,11 @@ def _heard_margin(heard: Chances, stage: Stage) -> float:
     """By how much what models and words say of a stage lies above its lines of proof, in log odds."""
     broken = _odds_of(1 - heard.sound) - _odds_of(1 - STILL_SOUND)
     return min(broken, _odds_of(heard.of(stage)) - _odds_of(BROKE))
+
+
+def is_lost(heard: Chances) -> bool:
+    """Whether retrieval lies above the lines of proof, once the index was asked."""
+    return _heard_margin(heard, "retrieval") >= 0.0
 
 
 def _with_probe(found: StageFinding, probe: IndexProbe | None) -> StageFinding:

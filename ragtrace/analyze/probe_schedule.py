@@ -15,13 +15,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ragtrace.analyze._stage_states import Case, is_certain
+from ragtrace.analyze._index_relevance import relevant_beyond, with_index
+from ragtrace.analyze._joint_judgment import Chances
+from ragtrace.analyze._stage_states import MAY_HAVE_BROKEN, Case, is_certain, is_lost
 from ragtrace.analyze.analysis import ServiceView, with_probe
 from ragtrace.analyze.diagnosis import VersionStart
 from ragtrace.config import SETTINGS
-from ragtrace.errors import ConfigurationError, ProbeError
+from ragtrace.coverage.verifier import RelevanceJudge
+from ragtrace.errors import ConfigurationError, NotJudged, ProbeError
 from ragtrace.probe import DEEPER, Probe, ask, compare
-from ragtrace.types import Analysis, IndexProbe, RequestRecord, VerifiedBy, replace
+from ragtrace.types import Analysis, Candidate, IndexProbe, RequestRecord, VerifiedBy, replace
 
 __all__ = ["FAULTS", "IndexProber", "ProbeBudget", "is_suspected", "probed"]
 
@@ -78,8 +81,25 @@ def probed(
     view: ServiceView,
     *,
     deeper: int = DEEPER,
+    heard: Chances | None = None,
+    relevance: RelevanceJudge | None = None,
 ) -> IndexProbe:
-    """What a probe finds for an analyzed request. Raises: ProbeError for what the probe raises."""
+    """What a probe finds for an analyzed request. Raises: ProbeError for what the probe raises.
+
+    heard: where calibrated models and words say that the request broke, and relevance: the model among them that also
+    judges what the index holds beside the candidates; without both words find it alone.
+    """
+
+    def proven(found: Sequence[Candidate]) -> Sequence[Candidate]:
+        if heard is None or relevance is None or heard.retrieval < MAY_HAVE_BROKEN:
+            return ()
+        try:
+            odds, chunks = relevant_beyond(record.query.original, found, relevance, view.background)
+        except NotJudged as error:
+            _log.warning("what the probe found for request %s is judged by words alone: %s", record.request_id, error)
+            return ()
+        return chunks if is_lost(with_index(heard, odds)) else ()
+
     lost = [loss.chunk_id for loss in analysis.lost if loss.where == "retrieval"]
     certain = [match.facet for match in analysis.facets if match.reason is None and is_certain(match)]
     return compare(
@@ -91,13 +111,15 @@ def probed(
         facets=[match.facet for match in analysis.facets],
         certain=certain,
         background=view.background,
+        proven=proven,
     )
 
 
 class IndexProber:
     """Asks a probe about the requests of a worker, within a budget.
 
-    on_fault: gets the service and the kind of each fault, to be counted.
+    on_fault: gets the service and the kind of each fault, to be counted; relevance: a calibrated judge of relevance,
+    which also judges what the index returns.
     """
 
     def __init__(
@@ -106,10 +128,12 @@ class IndexProber:
         budget: ProbeBudget | None = None,
         *,
         on_fault: Callable[[str, str, str], object] = lambda service, kind, message: None,
+        relevance: RelevanceJudge | None = None,
     ) -> None:
         self.budget = budget or ProbeBudget()
         self._probe = probe
         self._on_fault = on_fault
+        self._relevance = relevance
         self._asked: dict[str, deque[float]] = defaultdict(deque)
         self._hanging: threading.Thread | None = None
         self._told: str | None = None
@@ -134,7 +158,7 @@ class IndexProber:
             return analysis  # what is needed is there
         if self._is_busy() or not self._has_room(record.service):
             return analysis
-        found = replace(self._found(record, analysis, view), drawn=not suspected, asked_at=time.time_ns())
+        found = replace(self._found(record, analysis, view, case.heard()), drawn=not suspected, asked_at=time.time_ns())
         return with_probe(record, analysis, case, found, releases, verified_by)
 
     def _is_busy(self) -> bool:
@@ -152,12 +176,15 @@ class IndexProber:
         asked.append(now)
         return True
 
-    def _found(self, record: RequestRecord, analysis: Analysis, view: ServiceView) -> IndexProbe:
+    def _found(self, record: RequestRecord, analysis: Analysis, view: ServiceView, heard: Chances | None) -> IndexProbe:
         outcome: dict[str, Any] = {}
 
         def work() -> None:
             try:
-                outcome["found"] = probed(self._probe, record, analysis, view, deeper=self.budget.deeper)
+                outcome["found"] = probed(
+                    self._probe, record, analysis, view,
+                    deeper=self.budget.deeper, heard=heard, relevance=self._relevance,
+                )  # fmt: skip
             except Exception as error:
                 outcome["error"] = error
 

@@ -141,7 +141,7 @@ def run(
     batch, limit, seconds = settings.batch, settings.limit, settings.lease_seconds
     summary = WorkSummary()
     services = Services(store, settings.models.judge(settings.models.verified_by()))
-    prober = _prober(store, settings.probe or _configured(), settings.probe_budget)
+    prober = _prober(store, settings.probe or _configured(), settings)
     settings = replace(settings, prices=_prices(settings), provider=counted_key(settings.provider))
     while not (stop and stop()):
         room = batch if limit is None else min(batch, limit - summary.done - summary.failed)
@@ -358,14 +358,14 @@ def _prices(settings: WorkerSettings) -> Prices:
     return settings.prices or (recorder and recorder.config.prices) or {}
 
 
-def _prober(store: Store, probe: Probe | None, budget: ProbeBudget | None) -> IndexProber | None:
+def _prober(store: Store, probe: Probe | None, settings: WorkerSettings) -> IndexProber | None:
     if probe is None:
         return None
 
     def count(service: str, kind: str, message: str) -> None:
         store.write([Fault(service=service, where=FAULTS, kind=kind, message=message[:_LONGEST], at=time.time_ns())])
 
-    return IndexProber(probe, budget, on_fault=count)
+    return IndexProber(probe, settings.probe_budget, on_fault=count, relevance=settings.relevance)
 
 
 def _returned_before(store: Store, record: RequestRecord, gold: Gold | None) -> Collection[str]:

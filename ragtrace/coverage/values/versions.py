@@ -24,8 +24,9 @@ _STATED: Final = re.compile(
 _CLEAR: Final = re.compile(rf"\b(?:{_WORD}\s+(?=v?\d)|(?=v\d))(?P<n>{_N})(?![\w%]|\.\d)", re.IGNORECASE)
 _CONSTRAINT: Final = re.compile(
     rf"""(?P<spec>(?:(?:[<>=~^]=?|!=)\s*{_N}\s*,?\s*)+)
-    | (?P<between>\bbetween\s+)?(?P<lead>\b(?:before|prior\s+to|older\s+than|below|under|since|from|after|newer\s+than|above|later\s+than|up\s+to
-        |through|until|at\s+least|at\s+most)\s+)?(?<![\w.])(?P<named>{_WORD}\s+)?(?P<n>{_N})(?![\w%]|\.\d)
+    | (?P<between>\bbetween\s+)?
+      (?P<lead>\b(?:before|prior\s+to|older\s+than|below|under|since|from|after|newer\s+than|above|later\s+than
+        |up\s+to|through|until|at\s+least|at\s+most)\s+)?(?<![\w.])(?P<named>{_WORD}\s+)?(?P<n>{_N})(?![\w%]|\.\d)
       (?P<span>\s*(?(between)and|(?:-|–|to|through))\s*(?P<last>{_N})(?![\w%]|\.\d))?
       (?P<rest>\s*(?:\+|(?:or|and)\s+(?:later|newer|above|higher|up|upwards?|earlier|older|below|lower)\b|onwards?\b))?""",
     re.IGNORECASE | re.VERBOSE,
