@@ -312,13 +312,13 @@ def compare(
     facets: Sequence[Facet] = (),
     certain: Sequence[Facet] = (),
     background: Background | None = None,
-    proven: Callable[[Sequence[Candidate]], Sequence[Candidate]] = lambda found: (),
+    proven: Callable[[Sequence[Candidate]], Sequence[Candidate] | None] = lambda found: None,
 ) -> IndexProbe:
     """What the answers of a probe say of a request.
 
     lost: with gold evidence (`by_gold`), the needed chunks that the candidates lack. Without it a chunk counts that is
-    clearly better evidence than any candidate (`better_evidence`), and for which a cause is found; where words find
-    none, those that `proven` says of what the index holds beside the candidates.
+    clearly better evidence than any candidate (`better_evidence`), and for which a cause is found. proven: of what the
+    index holds beside the candidates, what a model proves to be evidence; None where it does not judge, and words do.
 
     Raises: ProbeError for what the probe raises.
     """
@@ -338,15 +338,12 @@ def compare(
     if not answers or not any(one.is_alike for one in answers):
         return replace(finding, outcome="other_search")
     alike = [one for one in answers if one.is_alike]
-    chunks = (
-        [cause_of(probe, chunk_id, alike, record) for chunk_id in lost]
-        if by_gold
-        else _better_chunks(probe, record, alike, facets, certain, background)
-    )
-    if not by_gold and not any(chunk.cause for chunk in chunks):
-        known = {candidate.chunk_id for candidate in record.candidates}
-        beside = [each for name, each in _returned(alike).items() if name not in known]
-        chunks = [cause_of(probe, each.chunk_id, alike, record) for each in proven(beside)[:SHOWN]] or chunks
+    if by_gold:
+        chunks = [cause_of(probe, chunk_id, alike, record) for chunk_id in lost]
+    elif (judged := proven(_beside(record, alike))) is not None:
+        chunks = [cause_of(probe, each.chunk_id, alike, record) for each in judged[:SHOWN]]
+    else:
+        chunks = _better_chunks(probe, record, alike, facets, certain, background)
     cause = next((chunk.cause for chunk in chunks if chunk.cause is not None), None)
     outcome = "found" if chunks else "nothing_better"
     return replace(finding, outcome=outcome, cause=cause, chunks=tuple(chunks[:SHOWN]))
@@ -362,11 +359,11 @@ def _better_chunks(
 ) -> list[ProbedChunk]:
     candidates = record.candidates
     known = {candidate.chunk_id for candidate in candidates}
-    new = {name: each for name, each in _returned(answers).items() if name not in known}
+    new = _beside(record, answers)
     given = {"facets": facets, "certain": certain, "background": background}
-    better = better_evidence(record.query.original, candidates, list(new.values()), **given)  # type: ignore[arg-type]
+    better = better_evidence(record.query.original, candidates, new, **given)  # type: ignore[arg-type]
     if record.query.rewritten:  # a follow-up is a fragment of what is asked, and a rewrite may add what is not
-        also = better_evidence(record.query.rewritten, candidates, list(new.values()), **given)  # type: ignore[arg-type]
+        also = better_evidence(record.query.rewritten, candidates, new, **given)  # type: ignore[arg-type]
         leading = {one.candidate.chunk_id for one in also if one.facet is not None or one.lead >= FIRST_LEAD}
         better = [one for one in better if one.candidate.chunk_id in leading]
     chunks: list[ProbedChunk] = []
@@ -385,12 +382,13 @@ def _better_chunks(
     return chunks
 
 
-def _returned(answers: Sequence[Answers]) -> dict[str, Candidate]:
-    """All that a probe returned when it was asked deeper, and exactly."""
+def _beside(record: RequestRecord, answers: Sequence[Answers]) -> list[Candidate]:
+    """What a probe returned when it was asked deeper, and exactly, and the request did not get."""
     found: dict[str, Candidate] = {}
     for answer in answers:
         found |= {**answer.deep, **(answer.exact or {})}
-    return found
+    known = {candidate.chunk_id for candidate in record.candidates}
+    return [each for name, each in found.items() if name not in known]
 
 
 def _is_first(chunk_id: str, candidates: Iterable[str], answers: Sequence[Answers]) -> bool:

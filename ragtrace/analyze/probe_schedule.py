@@ -87,17 +87,19 @@ def probed(
     """What a probe finds for an analyzed request. Raises: ProbeError for what the probe raises.
 
     heard: where calibrated models and words say that the request broke, and relevance: the model among them that also
-    judges what the index holds beside the candidates; without both words find it alone.
+    judges what the index holds beside the candidates, in place of words; without both words find it alone.
     """
 
-    def proven(found: Sequence[Candidate]) -> Sequence[Candidate]:
-        if heard is None or relevance is None or heard.retrieval < MAY_HAVE_BROKEN:
+    def proven(found: Sequence[Candidate]) -> Sequence[Candidate] | None:
+        if heard is None or relevance is None:
+            return None
+        if heard.retrieval < MAY_HAVE_BROKEN:
             return ()
         try:
             odds, chunks = relevant_beyond(record.query.original, found, relevance, view.background)
         except NotJudged as error:
             _log.warning("what the probe found for request %s is judged by words alone: %s", record.request_id, error)
-            return ()
+            return None
         return chunks if is_lost(with_index(heard, odds)) else ()
 
     lost = [loss.chunk_id for loss in analysis.lost if loss.where == "retrieval"]

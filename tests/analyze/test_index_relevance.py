@@ -114,6 +114,24 @@ def test_a_judge_that_finds_nothing_or_gives_up_leaves_it_to_words() -> None:
     assert asked(Poor())[0] == "nothing_better"
 
 
+def test_a_model_judges_in_place_of_words() -> None:
+    """A chunk that repeats the question, and does not answer it, is found by words alone."""
+    repeats = {**INDEX, "repeats": "How long a berth can be reserved for visitors is asked often."}
+
+    class Repeating(Index):
+        def probe(self, query: str, depth: int, exact: bool) -> list[dict[str, Any]]:
+            return [{"id": name, "text": text} for name, text in repeats.items() if exact or name in ("near", "other")]
+
+        def has(self, chunk: str) -> bool:
+            return True
+
+    given = Repeating(), RECORD, examine(RECORD)[0], ServiceView()
+    assert [each.chunk_id for each in probed(*given).chunks] == ["repeats"]
+    assert [each.chunk_id for each in probed(*given, heard=LOST, relevance=Judge()).chunks] == ["there"]
+    sound = Chances(sound=0.9, retrieval=0.05, ranking=0.0, generation=0.05)
+    assert probed(*given, heard=sound, relevance=Judge()).outcome == "nothing_better"
+
+
 def test_the_best_chunks_are_judged_twice() -> None:
     """Of three chunks with one relevant, that one leads and both judgments count; without texts nothing is there."""
     found = [Candidate(chunk_id=name, rank=rank, text=text) for rank, (name, text) in enumerate(INDEX.items(), 1)]
