@@ -22,7 +22,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from ragtrace.coverage.support._placement import counted
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
 from ragtrace.coverage.text import cached_property, content_stems
-from ragtrace.coverage.values import DateRange, Figure, Value, says, values
+from ragtrace.coverage.values import NUMBER_WORDS, DateRange, Figure, Value, says, values
 from ragtrace.coverage.values.value import CODES, base
 
 __all__ = ["Figures", "Origin"]
@@ -87,6 +87,14 @@ _SCALED: Final = re.compile(r"(?:hundred|thousand|k|million|m|mn|billion|bn|tril
 _FRACTION: Final = re.compile(r"[.,](\d+)(?!.*\d[.,])")
 _GROUPED: Final = re.compile(r"\d{1,3}(?:[, \u00a0\u202f’]\d{3})+(?!\d)")
 _DIGITS: Final = re.compile(r"\D")
+_COUNT: Final = rf"\d{{1,3}}|{'|'.join(sorted(NUMBER_WORDS, key=len, reverse=True))}"
+_AT_PRICE: Final = re.compile(
+    rf"""\b(?:(?P<count>{_COUNT})(?:\s(?!at\b)[^\W\d]+){{1,3}}
+    | (?:the|an?|each)\s(?:(?!at\b)[^\W\d]+\s){{0,2}}(?!at\b)[^\W\d]+)
+    \s(?:at|for)\s(?:{"|".join(sorted(CODES))}|[€$£])?\s?(?P<price>\d+(?:[.,]\d+)?)(?:\s?[€$£])?""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_AND: Final = re.compile(r"\s?(?:\{[\w-]+\}|\[\d+\])?,?\s(?:and|plus)\s|,\s", re.IGNORECASE)
 _TERM: Final = re.compile(r"(?<![\w.,])(\d[\d.,]*\d|\d)")
 _SIGNS: Final = {"+": "+", "-": "-", "−": "-", "–": "-", "×": "*", "x": "*", "*": "*", "·": "*", "÷": "/", "/": "/",
                  "plus": "+", "minus": "-", "times": "*", "divided by": "/", "less": "-"}  # fmt: skip
@@ -461,7 +469,7 @@ def _wording(claim: str, asked: str, answer: str) -> _Wording:
             number for words, numbers in _CONSTANTS if re.search(words, text, re.IGNORECASE) for number in numbers
         ),
         dates=tuple([value.dates for value in values(text) if value.dates and not value.dates.is_open][:8]),
-        expressions=tuple(dict.fromkeys(_expressions(answer))),
+        expressions=tuple(dict.fromkeys([*_expressions(answer), *_charged(answer)])),
         is_rough=_ROUNDS.search(claim) is not None,
         computes=_COMPUTES.search(claim) is not None,
     )
@@ -607,6 +615,19 @@ def _expressions(claim: str) -> Iterator[float]:
             yield total + sign * product
             if shares[start]:
                 yield 100 * (total + sign * product)
+
+
+def _charged(answer: str) -> Iterator[float]:
+    """What several counts at their prices come to: "six nights at €18.00 and the seventh at €15.50"."""
+    parts: list[tuple[int, float]] = []
+    for part in _AT_PRICE.finditer(answer):
+        written = (part.group("count") or "1").casefold()
+        count = NUMBER_WORDS.get(written) or (_number(written) if written[0].isdigit() else 0.0)
+        if parts and not _AND.fullmatch(answer, parts[-1][0], part.start()):
+            parts = []
+        parts.append((part.end(), float(count) * _number(part.group("price"))))
+        if len(parts) > 1:
+            yield math.fsum(amount for _, amount in parts)
 
 
 def _operation(claim: str, start: int, end: int) -> str:
