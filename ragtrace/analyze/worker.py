@@ -199,6 +199,7 @@ def _work(
     held = {job.id for job in jobs}
     odds: dict[str, dict[str, float]] = {}
     shadows: dict[str, dict[str, ShadowCounts]] = {}
+    earned: dict[str, list[str]] = {}
     for job in jobs:
         if time.monotonic() > renew_at:
             held = {kept.id for kept in store.heartbeat(jobs, lease_seconds)}
@@ -211,10 +212,15 @@ def _work(
         analyzed = _analyze(store, job, record, golds, releases, said, settings, services, prober)
         if analyzed:
             outcome, odds[job.request_id], shadows[job.request_id] = analyzed
-            flagged = _add_flags(store, records[job.request_id], outcome.analysis, settings.low_score)
+            record = records[job.request_id]
+            earned[job.request_id] = _earned(record, outcome.analysis, settings.low_score)
+            flagged = with_changes(record, flags=(*record.flags, *earned[job.request_id]))
             finished.append(replace(outcome, follow_up=None if depths is None else _follow_up(flagged, depths)))
         else:
             summary.failed += 1
+    if new := {request_id: flags for request_id, flags in earned.items() if flags}:
+        # before the jobs end: a worker that is killed here adds them again, which changes nothing
+        store.add_flags(new)
     store.note_chunks(chunk for each in finished for chunk in seen_chunks(records[each.job.request_id]))
     again = store.answered(each.job.request_id for each in finished)
     done = store.finish(finished) if finished else 0
@@ -378,13 +384,9 @@ def _returned_before(store: Store, record: RequestRecord, gold: Gold | None) -> 
     return store.returned_before(record.service, version, missing) if missing else ()
 
 
-def _add_flags(store: Store, record: RequestRecord, analysis: Analysis, low_score: float | None) -> RequestRecord:
-    """The record with the flags that it earned. Before the job ends: a worker that is killed here adds them again,
-    which changes nothing."""
-    earned = [flag for flag in flags_of(record, analysis, low_score) if flag not in record.flags]
-    if earned:
-        store.add_flags(record.request_id, earned)
-    return with_changes(record, flags=(*record.flags, *earned))
+def _earned(record: RequestRecord, analysis: Analysis, low_score: float | None) -> list[str]:
+    """The flags that a record earned and does not have."""
+    return [flag for flag in flags_of(record, analysis, low_score) if flag not in record.flags]
 
 
 def _follow_up(record: RequestRecord, depths: Depths) -> FollowUp | None:

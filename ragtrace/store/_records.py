@@ -243,13 +243,22 @@ def _replace(connection: sa.Connection, records: Mapping[str, RequestRecord]) ->
         connection.execute(sa.update(request).where(request.c.request_id == sa.bindparam("key")), rows)
 
 
-def add_flags(connection: sa.Connection, request_id: str, flags: Iterable[str]) -> None:
-    """Raise flags of a stored request. Its revision stays, since nothing that is analyzed has changed."""
-    same = request.c.request_id == clean(request_id)
-    raised = connection.scalar(sa.select(request.c.flags).where(same).with_for_update())
-    if raised is not None:
-        united = list(dict.fromkeys((*json.loads(raised), *flags)))
-        connection.execute(sa.update(request).where(same).values(flags=json.dumps(united)))
+def add_flags(connection: sa.Connection, earned: Mapping[str, Iterable[str]]) -> None:
+    """Raise flags of stored requests, by their ids. Their revisions stay: nothing that is analyzed has changed."""
+    by_id = {clean(request_id): flags for request_id, flags in earned.items()}
+    given = request.c.request_id
+    ordered = given if connection.dialect.name == "sqlite" else given.collate("C")  # writers sort as Python does
+    raised = sa.select(given, request.c.flags).order_by(ordered).with_for_update()
+    changed = [
+        {
+            "of_id": row.request_id,
+            "flags": json.dumps(list(dict.fromkeys((*json.loads(row.flags), *by_id[row.request_id])))),
+        }
+        for ids in chunks(sorted(by_id))
+        for row in connection.execute(raised.where(given.in_(ids)))
+    ]
+    if changed:
+        connection.execute(sa.update(request).where(given == sa.bindparam("of_id")), changed)
 
 
 def _row(record: RequestRecord, texts: Texts) -> dict[str, Any]:

@@ -166,11 +166,11 @@ class Store:
         with self._database.write() as connection:
             batch.write(connection)
 
-    def add_flags(self, request_id: str, flags: Iterable[str]) -> None:
-        """Raise flags of a stored request after its analysis: its revision and its stratum stay, and no job is
+    def add_flags(self, earned: Mapping[str, Iterable[str]]) -> None:
+        """Raise flags of stored requests, by their ids, after their analysis: revisions and strata stay, and no job is
         enqueued. Nothing happens to a request that is not stored."""
         with self._database.write() as connection:
-            records.add_flags(connection, request_id, flags)
+            records.add_flags(connection, earned)
 
     def get_record(self, request_id: str) -> RequestRecord | None:
         """The newest revision of a record, with its texts and all feedback."""

@@ -121,7 +121,7 @@ def test_writing_again_changes_nothing(store: Store, make_record: MakeRecord) ->
 def test_a_newer_revision_of_the_recorder_takes_the_addenda_along(store: Store, make_record: MakeRecord) -> None:
     """The union's own revisions do not hide it, and an older one of the recorder's still changes nothing."""
     store.write([make_record(stages=(), flags=("slow",)), FLAG, ELSEWHERE])
-    store.add_flags("r1", ["low_coverage"])
+    store.add_flags({"r1": ["low_coverage"]})
     newer = make_record(stages=(ANSWER,), segment="newer", record_revision=1)
     store.write([newer])
     found = _stored(store)
@@ -231,14 +231,14 @@ def test_flags_are_raised_after_the_analysis(
     store.finish([make_finished(job) for job in store.claim("w")])
     queue, counted = store.queue_depth(), store.totals()
     for _ in range(2):
-        store.add_flags("r1", ["low_coverage", "slow"])
+        store.add_flags({"r1": ["low_coverage", "slow"]})
     [row] = store.find_requests()
     assert row.flags == _stored(store).flags == ("slow", "low_coverage")
     assert (row.record_revision, row.head_sampled) == (0, True)
     assert (store.queue_depth(), store.totals()) == (queue, counted)
     store.write([FLAG])
     assert _stored(store).flags == ("slow", "low_coverage", "thumbs_down")
-    store.add_flags("unknown", ["low_coverage"])
+    store.add_flags({"unknown": ["low_coverage"]})
     assert store.counts()["request"] == 1
 
 

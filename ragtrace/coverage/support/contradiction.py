@@ -442,6 +442,9 @@ _MUTUAL: Final = frozenset(
 )  # what is the same the other way around
 
 
+_Spans: TypeAlias = Sequence[tuple[int, int]]
+
+
 class _Spot(NamedTuple):
     first: int
     last: int
@@ -462,15 +465,19 @@ def _exchanges(
     for kind in dict.fromkeys(_kind_of(claimed, own) for own, _ in values) if len(values) > 1 else ():
         alike = [both for both in values if _kind_of(claimed, both[0]) == kind]
         yield from _exchanged(claimed, evidence, alike, held, VALUES_CROSSED, with_agreed)
-    if min(len(claimed.names), len(evidence.names), len(claimed.all_name_terms & evidence.all_name_terms)) > 1:
+    if _have_two_in_common(claimed.names, evidence.names, claimed.all_name_terms, evidence.all_name_terms):
         names = _shared(claimed.names, claimed.name_terms, evidence.names, evidence.name_terms)
         yield from _names(claimed, evidence, names, held, NAMES_CROSSED, with_agreed)
-    if (
-        held >= ROLES_HELD
-        and min(len(claimed.roles), len(evidence.roles), len(claimed.all_role_terms & evidence.all_role_terms)) > 1
+    if held >= ROLES_HELD and _have_two_in_common(
+        claimed.roles, evidence.roles, claimed.all_role_terms, evidence.all_role_terms
     ):
         roles = _shared(claimed.roles, claimed.role_terms, evidence.roles, evidence.role_terms)
         yield from _names(claimed, evidence, roles, held, ROLES_CROSSED, with_agreed)
+
+
+def _have_two_in_common(own: _Spans, given: _Spans, own_terms: Set[str], given_terms: Set[str]) -> bool:
+    """Whether two of the names or roles of a claim may stand in a sentence: they have no word in common."""
+    return len(own) > 1 and len(given) > 1 and len(own_terms & given_terms) > 1
 
 
 def _names(
