@@ -500,4 +500,5 @@ def test_names_of_any_length(length: int) -> None:
     remembered = spans._known_layout.cache_info().currsize
     attributes = {f"{name}.0.a": 1, f"{name}.10.b.0.c": 2, f"{name}.x.d": 3}
     assert spans.grouped(attributes, name) == {0: {"a": 1}, 10: {"b.0.c": 2}}
+    assert spans.column(attributes, name, "a") == {0: 1, 10: None}
     assert (spans._known_layout.cache_info().currsize > remembered) == (length < 256)

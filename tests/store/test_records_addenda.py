@@ -238,8 +238,10 @@ def test_flags_are_raised_after_the_analysis(
     assert (store.queue_depth(), store.totals()) == (queue, counted)
     store.write([FLAG])
     assert _stored(store).flags == ("slow", "low_coverage", "thumbs_down")
-    store.add_flags({"unknown": ["low_coverage"]})
-    assert store.counts()["request"] == 1
+    store.write([make_record(request_id="r2")])
+    store.add_flags({"unknown": ["low_coverage"], "r2": ["slow"], "r1": ["slow", "late"]})
+    flags = {record.request_id: record.flags for record in store.get_records(["r1", "r2", "unknown"]).values()}
+    assert flags == {"r1": ("slow", "low_coverage", "thumbs_down", "late"), "r2": ("slow",)}
 
 
 @pytest.mark.parametrize("is_record_first", [True, False])

@@ -70,6 +70,20 @@ def test_a_bound_is_not_the_bare_date(text: str, expected: DateRange) -> None:
 
 
 @pytest.mark.parametrize(
+    "lead",
+    """before | before the start of | Prior to | earlier than | preceding the year | until | till | up to | through
+    | by the end of | no later than | not later than | on or before | ending | after | later than | following | post
+    | since | starting | starting in | starting on | starting from | beginning | beginning in | as from | effective
+    | effective from | in force from | in force since | valid from | on or after | no earlier than | not sooner than
+    | (since the beginning of | SINCE""".replace("\n    ", " ").split(" | "),
+)
+def test_every_word_that_bounds_a_date_is_seen(lead: str) -> None:
+    """Whatever stands before it, in any case; what is sought first in the lead leaves none of them out."""
+    (value,) = values(f"It is paid, {lead} 2023.")
+    assert value.bounds is not None
+
+
+@pytest.mark.parametrize(
     ("text", "first", "last"),
     [
         ("Der Umsatz am 1. März 2024 und nicht mehr", "2024-03-01", "2024-03-01"),

@@ -14,6 +14,7 @@ from ragtrace.coverage.values import (
     same_kind,
     same_value,
     says,
+    says_any,
     values,
 )
 from tests.coverage.values.quantities import quantity_of
@@ -170,3 +171,19 @@ def test_a_count_does_not_take_the_currency_of_the_next_amount() -> None:
     """The euros are those of 45."""
     assert [(value.number, value.unit) for value in values("Three pallets mean EUR 45.")] == [(3, ""), (45, "EUR")]
     assert [(value.number, value.unit) for value in values("It costs 20 Swiss francs.")] == [(20, "CHF")]
+
+
+SAID = """5 days | 120 hours | 5 | five days | EUR 5 | $5 | 5 m | 500 cm | 20 degrees | 20 °C | version 2.1 | 2023
+    | version 2.1.0 | May 2023 | since 2019 | 3/4/2025 | 1.500 | EUR 1.500 | 1,500""".replace("\n    ", " ").split(
+    " | "
+)
+
+
+@pytest.mark.parametrize("one", SAID)
+def test_one_of_several_values_is_said_as_each_alone(one: str) -> None:
+    """Of any kind: numbers of one unit, those that are converted, dates, versions."""
+    (value,) = values(one)
+    others = [other for text in SAID for other in values(text)]
+    assert [says_any(value, [other]) for other in others] == [says(value, other) for other in others]
+    assert says_any(value, others)
+    assert not says_any(value, [other for other in others if not says(value, other)])

@@ -1,0 +1,49 @@
+"""Chunks, read once: what is found sooner than by looking at each window is the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragtrace.coverage.support.readings import Evidence
+
+TEXTS = [
+    "",
+    "One sentence about a deductible of EUR 500.",
+    "Claims are paid within 30 days. A deductible of EUR 500 applies from 2024. All is said.\nNo claim, no fee.",
+    "| Item | Fee |\n|---|---|\n| claim | 20 |\n| notice | 1.5 million |",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_what_windows_share_with_some_words(text: str) -> None:
+    """Of each sentence, and of every two that follow each other."""
+    reading = Evidence.read("c", text).reading
+    asked = frozenset(("claim", "deduct", "fee", "elsewher"))
+    assert reading.shared(asked) == [asked & window.words for window in reading.windows]
+    assert list(reading.window_sizes) == [len(window.words) for window in reading.windows]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_values_of_windows(text: str) -> None:
+    """Without building the windows of two sentences."""
+    reading = Evidence.read("c", text).reading
+    assert [reading.window_values(at) for at in range(len(reading.windows))] == [
+        window.values for window in reading.windows
+    ]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_numbers_are_those_of_the_figures(text: str) -> None:
+    """In the whole chunk and in each of its windows, wherever a table has them."""
+    reading = Evidence.read("c", text).reading
+    for part in (reading, *reading.windows):
+        assert part.numbers == tuple(figure.value for figure in part.figures)
+
+
+def test_values_are_asked_for_by_what_they_say() -> None:
+    """As they are written, or in another unit; of dates the date that is named."""
+    said = Evidence.read("c", "It costs EUR 500, and takes 48 hours from May 2024.").reading.said
+    held = [
+        said.holds(value) for value in Evidence.read("q", "EUR 500, 2 days, May 2024, USD 500, 2023").reading.values
+    ]
+    assert held == [True, True, True, False, False]
