@@ -477,11 +477,11 @@ def likeness(claimed: NearbyWords, given: NearbyWords, held: float, fewest: int 
 
     fewest: words around in common, below which it is 0.
     """
-    shared = [term for term in claimed.weights if term in given.weights]
+    theirs = given.weights
+    shared = [(weight * theirs[term]) ** 0.5 for term, weight in claimed.weights.items() if term in theirs]
     if len(shared) < fewest:
         return 0.0
-    ours, theirs = claimed.weights, given.weights
-    common = sum([(ours[term] * theirs[term]) ** 0.5 for term in shared])
+    common = sum(shared)
     return float((min(1.0, common / claimed.total) * min(1.0, common / given.total) * held) ** (1 / 3))
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations, islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -56,8 +56,7 @@ _RESTRICTS: Final = re.compile(
 _POUNDS: Final = frozenset(("GBP", "lb"))
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(NamedTuple):
     """What some sentence says of one thing of a claim: how closely the same, how closely something else, in [0, 1].
 
     needed: the closeness from which something else contradicts.
@@ -312,7 +311,7 @@ def _of_opposites(claimed: Placed, given: Placed, held: float, *, with_agreed: b
     for own, there, said in _contrasted(alike, opposed):
         switch, other = claimed.switches[own], given.switches[there]
         reason = f"“{switch.written}”, the evidence says “{other.written}”"
-        yield f"opposite {own}", replace(said, reason=reason, needed=OPPOSITE.get(switch.kind, LOOSELY))
+        yield f"opposite {own}", said._replace(reason=reason, needed=OPPOSITE.get(switch.kind, LOOSELY))
 
 
 def _ends(placed: Placed, place: int) -> tuple[int, int]:
@@ -405,7 +404,7 @@ def _of_negations(claimed: Placed, given: Placed, held: float) -> Iterator[tuple
                     opposed.append((own, there))
         for own, _, said in _contrasted(alike, opposed):
             reason = f"“{claimed.words[own]}” {NEGATED}"
-            yield f"turn {own}", replace(said, reason=reason, needed=NEEDED["turn"])
+            yield f"turn {own}", said._replace(reason=reason, needed=NEEDED["turn"])
 
 
 def _is_negated_otherwise(claimed: Placed, own: int, given: Placed, there: int) -> bool:
@@ -504,7 +503,7 @@ def _shared_values(
     claimed: Placed, given: Placed, related: Sequence[Sequence[Relation | None]]
 ) -> list[tuple[_Spot, _Spot]]:
     """The values of a claim that a sentence states once, with their places in both."""
-    if len(given.values) > TABLE_VALUES:
+    if len(given.values) > TABLE_VALUES or sum(row.count("same") for row in related) < 2:  # it takes two
         return []
     found = []
     for place, span in enumerate(claimed.spans[:MOST_EXCHANGED]):

@@ -228,13 +228,13 @@ class Ground:
 
     def holds(self, value: Value) -> bool:
         """Whether some part says the value, or says of a day or month which it is and elsewhere in which year."""
-        if any(part.said.holds(value) for part in self._parts):
+        if any(part.stated.holds(value) for part in self._parts):
             return True
         if value.dates is None and value.kind in ("quantity", "number") and self._figures.states(value):
             return True  # as a table states it: the scale stands in its heading
         if value.number == 1 and value.unit and self._says_one(value):
             return True
-        if value.dates is None or not any(covers(other, value) for part in self._parts for other in part.said.dates):
+        if value.dates is None or not any(covers(other, value) for part in self._parts for other in part.stated.dates):
             return False
         return value.dates.days > _MONTH or self._has_day(value.dates)
 

@@ -85,7 +85,7 @@ class _Read:
         return "".join(filter(str.isalnum, self.folded))
 
 
-class Said(NamedTuple):
+class StatedValues(NamedTuple):
     """The values of a text, ready to be asked for one: how they are written, and the dates apart from the others."""
 
     raw: frozenset[str]
@@ -93,7 +93,7 @@ class Said(NamedTuple):
     others: tuple[Value, ...]
 
     @classmethod
-    def of(cls, found: Sequence[Value]) -> Said:
+    def of(cls, found: Sequence[Value]) -> StatedValues:
         """Those of a text."""
         dates = tuple(value for value in found if value.dates)
         return cls(frozenset(value.raw for value in found), dates, tuple(value for value in found if not value.dates))
@@ -146,9 +146,9 @@ class SentenceWindow(_Read):
         return slice(bisect_left(starts, start), bisect_left(starts, start + len(self.text)))
 
     @cached_property
-    def said(self) -> Said:
+    def stated(self) -> StatedValues:
         """Its values, ready to be asked for one."""
-        return Said.of(self.values)
+        return StatedValues.of(self.values)
 
     @cached_property
     def placed(self) -> Placed:
@@ -209,9 +209,9 @@ class Reading(_Read):
         return tuple(value for window in self.sentences for value in window.values)
 
     @cached_property
-    def said(self) -> Said:
+    def stated(self) -> StatedValues:
         """Its values, ready to be asked for one."""
-        return Said.of(self.values)
+        return StatedValues.of(self.values)
 
     @cached_property
     def figures(self) -> tuple[Figure, ...]:

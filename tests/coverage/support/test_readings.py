@@ -42,8 +42,8 @@ def test_numbers_are_those_of_the_figures(text: str) -> None:
 
 def test_values_are_asked_for_by_what_they_say() -> None:
     """As they are written, or in another unit; of dates the date that is named."""
-    said = Evidence.read("c", "It costs EUR 500, and takes 48 hours from May 2024.").reading.said
+    stated = Evidence.read("c", "It costs EUR 500, and takes 48 hours from May 2024.").reading.stated
     held = [
-        said.holds(value) for value in Evidence.read("q", "EUR 500, 2 days, May 2024, USD 500, 2023").reading.values
+        stated.holds(value) for value in Evidence.read("q", "EUR 500, 2 days, May 2024, USD 500, 2023").reading.values
     ]
     assert held == [True, True, True, False, False]
