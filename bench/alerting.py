@@ -35,7 +35,7 @@ __all__ = ["Alert", "Counts", "Flags", "Traffic", "burning", "clear_rises", "cou
 
 Counts: TypeAlias = NDArray[np.float64]
 Flags: TypeAlias = NDArray[np.bool_]
-Requests: TypeAlias = NDArray[np.int8]  # (requests, columns): the four states, then the four doubts
+Requests: TypeAlias = NDArray[np.int8]  # (requests, columns): four states, four doubts, whether the answer is distant
 
 EVERY: Final = 2  # minutes between two looks, as the slow interval has it
 DAY: Final = 24 * 60
@@ -59,12 +59,14 @@ class Alert(NamedTuple):
 
 class Traffic(NamedTuple):
     """Cumulated counters by stage and minute, (stages, minutes + 1): `judged` and `broken` of the requests with no
-    earlier stage broken or suspected, `every` one to which the stage applies, and those in which it is `doubted`."""
+    earlier stage broken or suspected, `every` one to which the stage applies, and those in which it is `doubted`, or
+    the answer `distant` from its question, which is generation's (None: no model reads answers)."""
 
     judged: Counts
     broken: Counts
     every: Counts
     doubted: Counts
+    distant: Counts | None = None
 
 
 def read_request(findings: Mapping[Stage, Mapping[str, Any]]) -> list[int]:
@@ -72,7 +74,8 @@ def read_request(findings: Mapping[Stage, Mapping[str, Any]]) -> list[int]:
     in_scope = stages_in_scope({stage: found["state"] for stage, found in findings.items()})
     codes = {"sound": SOUND, "broken": BROKEN}
     states = [codes.get(findings[one]["state"], UNJUDGED) if one in in_scope else OUT_OF_SCOPE for one in STAGES]
-    return [*states, *(int(findings[one]["doubted"]) if one in findings else ABSENT for one in STAGES)]
+    doubts = [int(findings[one]["doubted"]) if one in findings else ABSENT for one in STAGES]
+    return [*states, *doubts, int(any(found.get("distant", False) for found in findings.values()))]
 
 
 def counted(requests: Requests, at: NDArray[np.intp], length: int) -> Traffic:
@@ -84,12 +87,14 @@ def counted(requests: Requests, at: NDArray[np.intp], length: int) -> Traffic:
             counts[stage, 1:] = np.cumsum(np.bincount(at[column], minlength=length))
         return counts
 
-    states, doubts = np.split(requests, 2, axis=1)
+    states, doubts, is_distant = np.split(requests, [len(STAGES), 2 * len(STAGES)], axis=1)
+    is_generation = np.array([stage == "generation" for stage in STAGES])
     return Traffic(
         cumulated((states == SOUND) | (states == BROKEN)),
         cumulated(states == BROKEN),
         cumulated(doubts != ABSENT),
         cumulated(doubts == 1),
+        cumulated((is_distant == 1) & is_generation),
     )
 
 
@@ -126,13 +131,16 @@ def clear_rises(made: AlertPolicy, total: Counts, part: Counts) -> list[Rises]:
     return found
 
 
-def _began(made: AlertPolicy, rises: Rises) -> Flags:
-    """At which stage the clear rises of a window began, by stage and look."""
+def _began(made: AlertPolicy, rises: Rises, other: Rises) -> Flags:
+    """At which stage the clear rises of a window began, of doubt and of an `other` share, by stage and look."""
     suspicion = made.settings.growth.suspected
     found = np.zeros_like(rises.clear)
     low, high = (rises.rise + sign * suspicion.sure * rises.error for sign in (-1, 1))
-    for later, clear in enumerate(rises.clear):
-        limit, open_ = suspicion.part * rises.rise[later], clear
+    clear = [
+        (later, *one) for each in (rises, other) for later, one in enumerate(zip(each.clear, each.rise, strict=True))
+    ]
+    for later, open_, rise in clear:
+        limit = suspicion.part * rise
         for stage in range(later + 1):
             found[stage] |= open_ if stage == later else open_ & (low[stage] > limit)
             open_ = open_ & (high[stage] <= limit)
@@ -182,8 +190,9 @@ def raised(made: AlertPolicy, traffic: Traffic) -> dict[tuple[str, str], Flags]:
     burned: list[Flags] = []  # budgets of pages or tickets, by stage
     risen: list[Flags] = []  # doubt that began at an earlier stage
     found: dict[tuple[str, str], Flags] = {}
-    rises = clear_rises(made, traffic.every, traffic.doubted)
-    began = [_began(made, one) for one in rises]
+    distant = np.zeros_like(traffic.every) if traffic.distant is None else traffic.distant
+    rises = (clear_rises(made, traffic.every, part) for part in (traffic.doubted, distant))
+    began = [_began(made, *both) for both in zip(*rises, strict=True)]
     for place, indicator in enumerate(made.indicators):
         stage = indicator.name
         page, ticket = (

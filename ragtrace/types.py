@@ -565,6 +565,8 @@ class StageFinding(_Struct, frozen=True, kw_only=True):
     why a stage is suspected or not known, in one of the words of `ragtrace.analyze._stage_states.REASONS`; None else.
     `doubted`: whether the stage looks broken by what no later stage can change: retrieval and ranking by the question
     and the chunks, whatever the answer says of them; it proves nothing of one request, and tells much of many.
+    `distant`: of generation, whether the answer is farther from its question than nearly all of the service's answers
+    are; no doubt of this one, since some always are.
     `evidence`: what the state rests on, a line each.
     """
 
@@ -572,6 +574,7 @@ class StageFinding(_Struct, frozen=True, kw_only=True):
     state: StageState
     reason: str | None = None
     doubted: bool = False
+    distant: bool = False
     evidence: tuple[str, ...] = ()
 
 

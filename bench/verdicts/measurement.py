@@ -19,9 +19,9 @@ from bench.verdicts.model import MIX, Domain, Fault, Injector, Path, Question, S
 from bench.verdicts.pipeline import SERVICES, Natural, Service, index_of, path_of
 from bench.verdicts.recording import SERVICE, answer_text, record_of
 from ragtrace.analyze import ServiceView, examine
-from ragtrace.analyze._doubt_model import USUAL, features_of, log_odds_of, usable
+from ragtrace.analyze._doubt_model import DISTANCE, NEIGHBORS, USUAL, distance_of, features_of, log_odds_of, usable
 from ragtrace.analyze._stage_states import proofs
-from ragtrace.analyze._verification import judge_batch, judge_relevance
+from ragtrace.analyze._verification import judge_batch, judge_relevance, question_nearness
 from ragtrace.analyze.analysis import with_probe
 from ragtrace.analyze.probe_schedule import is_suspected, probed
 from ragtrace.coverage import Background, JudgedAnswer
@@ -60,6 +60,7 @@ class Finding:
     state: State
     reason: str | None = None
     doubted: bool = False
+    distant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ def read_analysis(analysis: Analysis, *, cites: bool) -> dict[Stage, Finding]:
     """The state of each stage; of an analysis that has no states only the broken one is known, or all are sound."""
     diagnosis: Any = analysis.diagnosis
     if stages := getattr(diagnosis, "stages", ()):
-        return {each.stage: Finding(each.state, each.reason, each.doubted) for each in stages}
+        return {each.stage: Finding(each.state, each.reason, each.doubted, each.distant) for each in stages}
     other: State = "sound" if diagnosis.verdict == "healthy" else "not_known"
     return {
         stage: Finding("broken", diagnosis.cause) if stage == diagnosis.stage else Finding(other)
@@ -228,7 +229,12 @@ def _result(
     view = view_of(domain, service, plan.seed, cites=path.setup.cites)
     judged, relevances = _judged(record, domain, plan)
     analysis, case = examine(
-        record, _gold(path) if plan.gold else None, service=view, judged=judged, relevances=relevances
+        record,
+        _gold(path) if plan.gold else None,
+        service=view,
+        judged=judged,
+        relevances=relevances,
+        nearness=_near([record], plan).get(record.request_id),
     )
     if plan.probe and is_suspected(analysis):
         judge = None if plan.noise is None else _JUDGES[domain.name]
@@ -309,6 +315,13 @@ def _graded(record: RequestRecord, plan: Plan) -> JudgedRelevance | None:
     return judge_relevance({record.request_id: record}, _relevance(plan.relevance), None).get(record.request_id)
 
 
+def _near(records: Sequence[RequestRecord], plan: Plan) -> dict[str, float]:
+    """How near answers are to their questions, where a built-in judge is asked about candidates."""
+    if plan.relevance is None:
+        return {}
+    return question_nearness({record.request_id: record for record in records}, _relevance(plan.relevance))
+
+
 def _answered(judged: JudgedAnswer | Exception | None) -> JudgedAnswer | None:
     if isinstance(judged, Exception):
         raise judged
@@ -350,13 +363,29 @@ def _view(domain: Domain, service: Service, seed: int) -> ServiceView:
 
 
 def _usual(domain: Domain, paths: Sequence[Natural], view: ServiceView, seed: int) -> dict[str, tuple[float, ...]]:
-    """How much the application's requests are in doubt, in traffic of which a fifth is broken."""
+    """How much the application's requests are in doubt, in traffic of which a fifth is broken. How far answers are from
+    their questions is cheap, and read of more of it: places among few tell next to nothing of the farthest ones."""
+    chance = random.Random(f"{seed}:{domain.name}:usual")
     odds: dict[str, list[float]] = {}
+    for path in _traffic(domain, paths, chance):
+        record = record_of(path, domain)
+        _, case = examine(record, service=view, relevances=_graded(record, _BEGUN["plan"]))
+        for name, odd in log_odds_of(case.signs).items():
+            odds.setdefault(name, []).append(odd)
+    if (judge := _BEGUN["plan"].relevance) is not None and paths:
+        rounds = -(-2 * NEIGHBORS // len(paths))
+        more = [record_of(path, domain) for _ in range(rounds) for path in _traffic(domain, paths, chance)]
+        near = question_nearness({str(row): record for row, record in enumerate(more)}, _relevance(judge))
+        odds[DISTANCE] = [distance_of(one) for one in near.values()]
+    return {name: tuple(values * -(-USUAL // len(values))) for name, values in odds.items()}
+
+
+def _traffic(domain: Domain, paths: Sequence[Natural], chance: random.Random) -> Iterator[Path]:
+    """Each request once, a fifth of the sound ones broken by a fault that is drawn."""
     faults: dict[Stage, list[tuple[Injector, Fault]]] = {stage: [] for stage in STAGES}
     for injector in _BEGUN["injectors"]:
         for fault in injector.faults:
             faults[fault.stage].append((injector, fault))
-    chance = random.Random(f"{seed}:{domain.name}:usual")
     for natural in paths:
         path = natural.path
         stage = chance.choices(list(MIX), list(MIX.values()))[0]
@@ -366,11 +395,7 @@ def _usual(domain: Domain, paths: Sequence[Natural], view: ServiceView, seed: in
                 if broken is not None:
                     path = broken
                     break
-        record = record_of(path, domain)
-        _, case = examine(record, service=view, relevances=_graded(record, _BEGUN["plan"]))
-        for name, odd in log_odds_of(case.signs).items():
-            odds.setdefault(name, []).append(odd)
-    return {name: tuple(values * -(-USUAL // len(values))) for name, values in odds.items()}
+        yield path
 
 
 def _gold(path: Path) -> Gold:

@@ -11,6 +11,7 @@ from typing import Final
 from ragtrace.alerts._policy import PLATFORM, AlertPolicy, Indicator
 from ragtrace.alerts._recording_rules import (
     BUDGET,
+    DISTANT,
     bad_ratio,
     doubted,
     not_known,
@@ -115,6 +116,7 @@ def of_suspicion(made: AlertPolicy, indicator: Indicator) -> dict[str, str]:
     said = [
         f"{{{{ $value | humanizePercentage }}}} of the requests look as if {name} broke; none proves it.",
         *(_by_judge(over, doubted(over), states(over), own, usual(over)) for over in windows),
+        *(_distant(over, own) for over in windows[-1:]),
         _reason(made, windows[len(windows) // 2], own),
     ]
     return {
@@ -123,6 +125,13 @@ def of_suspicion(made: AlertPolicy, indicator: Indicator) -> dict[str, str]:
         "description": "\n".join(said),
         **_of_stage(made, indicator.stage, "ticket"),
     }
+
+
+def _distant(over: Duration, own: str) -> str:
+    """How many answers are far from their questions, where a model reads them and the stage is that of answers."""
+    known = _query(f"{usual(over, DISTANT)}{{}}", own, **_OWN)
+    said = _by_judge(over, doubted(over, DISTANT), states(over), own, usual(over, DISTANT))
+    return _with(known, f"Answers far from their questions. {said}")
 
 
 def _reason(made: AlertPolicy, window: Duration, own: str) -> str:

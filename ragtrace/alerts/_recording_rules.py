@@ -1,8 +1,9 @@
 """The recording rules, and the PromQL that rules share.
 
 Recorded for every window: how many requests were judged, how many of them bad, how sure that is, and what burns its
-budget; for the windows of suspicion in how many requests each stage is in doubt, in how many it usually is, what has
-risen, and at which stage; and what part each provider has of the places in prompts, of what is used and deserved.
+budget; for the windows of suspicion in how many requests each stage is in doubt and in how many answers are far from
+their questions, in how many they usually are, what has risen, and at which stage; and what part each provider has of
+the places in prompts, of what is used and deserved.
 Series keep `reference` and `judge`: neither two references nor two judges ever stand in one ratio. What burns or has
 risen has neither label, so that a change of judge neither resolves nor doubles an alert.
 """
@@ -18,6 +19,8 @@ from ragtrace.alerts.settings import BurnRate, Duration, Override, RiseThreshold
 
 __all__ = [
     "BUDGET",
+    "DISTANT",
+    "DOUBTED",
     "PAGE_BURNING",
     "TICKET_BURNING",
     "Group",
@@ -46,9 +49,12 @@ Rule: TypeAlias = dict[str, Any]
 Group: TypeAlias = dict[str, Any]
 
 BUDGET: Final = "ragtrace:sli:budget"
+DOUBTED: Final = "doubted"  # what is compared with what is usual: stages in doubt,
+DISTANT: Final = "distant"  # and answers far from their questions, which is no doubt of a single one
 PAGE_BURNING: Final = "ragtrace:sli_burning:page"
 TICKET_BURNING: Final = "ragtrace:sli_burning:ticket"
 
+_ANSWERS: Final = "generation"  # the stage whose answers are far from their questions
 _BY_STAGE: Final = "service, segment, stage"
 _BY_JUDGE: Final = "service, segment, stage, reference, judge"
 _BY_RULE: Final = "service, segment, reference, judge"
@@ -125,14 +131,14 @@ def not_known(window: Duration) -> str:
     return f"ragtrace:sli_not_known:ratio_rate{window.name}"
 
 
-def doubted(window: Duration) -> str:
-    """The recorded share of them in which it is in doubt."""
-    return f"ragtrace:sli_doubted:ratio_rate{window.name}"
+def doubted(window: Duration, what: str = DOUBTED) -> str:
+    """The recorded share of them in which it is in doubt, or in which the answer is far from its question."""
+    return _compared("ratio_rate", window, what)
 
 
-def usual(window: Duration) -> str:
+def usual(window: Duration, what: str = DOUBTED) -> str:
     """The recorded share of the baseline before a window."""
-    return f"ragtrace:sli_doubted:usual{window.name}"
+    return _compared("usual", window, what)
 
 
 def risen(window: Duration | None = None) -> str:
@@ -145,9 +151,9 @@ def provider(what: str, when: str) -> str:
     return f"ragtrace:provider_{what}:{when}"
 
 
-def _doubt(what: str, window: Duration) -> str:
-    """What else is recorded of the share in doubt: its count, `z`, rise, error, or a rise that is clear."""
-    return f"ragtrace:sli_doubted:{what}{window.name}"
+def _compared(part: str, window: Duration, what: str = DOUBTED) -> str:
+    """What is recorded of a share: its count, itself, what is usual, `z`, rise, error, or a rise that is clear."""
+    return f"ragtrace:sli_{what}:{part}{window.name}"
 
 
 def windows(made: AlertPolicy) -> tuple[Duration, ...]:
@@ -294,7 +300,9 @@ def _burns(burn_rate: BurnRate) -> str:
 
 
 def _suspicion_rules(made: AlertPolicy) -> Iterator[Rule]:
-    """In how many requests a stage is in doubt, over each window and before it, by judge; what has risen, and where."""
+    """In how many requests a stage is in doubt, and an answer far from its question, over each window and before it, by
+    judge; what has risen, and where. Where no model reads answers, nothing is recorded of how far they are.
+    """
     suspicion = made.settings.growth.suspected
     for comparison in suspicion.windows:
         window = comparison.window
@@ -303,13 +311,19 @@ def _suspicion_rules(made: AlertPolicy) -> Iterator[Rule]:
             for id_ in ("sli_requests", "sli_unjudged_requests")
         )
         yield {"record": states(window), "expr": f"sum by ({_BY_JUDGE}) ({counted} or {unjudged})"}
-        count = increase(made.series("sli_doubted_requests"), window, by=_BY_JUDGE, labels=_RANDOM)
-        yield {"record": _doubt("increase", window), "expr": f"{count}\nor 0 * {states(window)}"}
-        yield {"record": doubted(window), "expr": _ratio(_doubt("increase", window), window)}
+        counts = {
+            what: increase(made.series(f"sli_{what}_requests"), window, by=_BY_JUDGE, labels=_RANDOM)
+            for what in (DOUBTED, DISTANT)
+        }
+        counts[DOUBTED] += f"\nor 0 * {states(window)}"
+        for what, count in counts.items():
+            yield {"record": _compared("increase", window, what), "expr": count}
+            yield {"record": doubted(window, what), "expr": _ratio(_compared("increase", window, what), window)}
         unknown = _RANDOM | {"scope": "all", "state": "not_known"}
         number = increase(made.series("sli_unjudged_requests"), window, by=_BY_JUDGE, labels=unknown)
         yield {"record": not_known(window), "expr": _ratio(number, window)}
-        yield from _comparing(comparison, suspicion)
+        for what in counts:
+            yield from _comparing(comparison, suspicion, what)
         yield from _locating(made, window)
     yield {"record": risen(), "expr": either(*(risen(one.window) for one in suspicion.windows))}
 
@@ -318,7 +332,7 @@ def _ratio(count: str, window: Duration) -> str:
     return f"clamp_max({count} / ({states(window)} > 0), 1)"
 
 
-def _comparing(comparison: RiseThreshold, suspicion: Suspicion) -> Iterator[Rule]:
+def _comparing(comparison: RiseThreshold, suspicion: Suspicion, what: str) -> Iterator[Rule]:
     """The share against that of the baseline: what is usual, by how much it rose, how sure that is, what rose clearly.
 
     Nothing is usual yet where the baseline holds too few requests of this judge. The distance in standard errors is
@@ -327,43 +341,49 @@ def _comparing(comparison: RiseThreshold, suspicion: Suspicion) -> Iterator[Rule
     chapter 6.
     """
     window = comparison.window
-    now, before, every, count = doubted(window), usual(window), states(window), _doubt("increase", window)
+    now, before, every = doubted(window, what), usual(window, what), states(window)
+    count, z, rise = (_compared(part, window, what) for part in ("increase", "z", "rise"))
     past, past_count = _baseline(every, comparison), _baseline(count, comparison)
-    z, rise, enough = _doubt("z", window), _doubt("rise", window), f"{suspicion.minimum:g}"
+    enough = f"{suspicion.minimum:g}"
     yield {"record": before, "expr": f"clamp_max({past_count} / ({past} >= {enough}), 1)"}
     sizes = f"1 / ({every} >= {enough}) + 1 / {past}"
     yield {"record": z, "expr": f"2 * (asin(sqrt({now})) - asin(sqrt({before})))\n/ sqrt({sizes})"}
     yield {"record": rise, "expr": f"({now} and {z}) - {before}"}
     pooled = f"({count} + {past_count} + 0.5) / ({every} + {past} + 1)"
     yield {
-        "record": _doubt("error", window),
+        "record": _compared("error", window, what),
         "expr": f"sqrt(\n  {pooled}\n  * (1 - {pooled})\n  * ({sizes})\n)",
     }
     yield {
-        "record": _doubt("clear_rise", window),
+        "record": _compared("clear_rise", window, what),
         "expr": f"{rise} >= {comparison.rise:g}\nand {z} > {suspicion.z:g}",
     }
 
 
 def _locating(made: AlertPolicy, window: Duration) -> Iterator[Rule]:
     """A clear rise is put down to the first stage that rose with it: a break of one stage makes later ones doubtful,
-    and leaves earlier ones as they are. Where it is not sure enough which stage that is, nothing has risen yet.
+    and leaves earlier ones as they are. Where it is not sure enough which stage that is, nothing has risen yet. That
+    more answers are far from their questions is a rise of generation in this.
     """
     stages = [indicator.name for indicator in made.indicators]
     for place, stage in enumerate(stages):
-        began = [_began(made, window, stages[:place], stage, later) for later in stages[place:]]
+        rises = [(later, DOUBTED) for later in stages[place:]]
+        rises += [(later, DISTANT) for later, _ in rises if later == _ANSWERS]
+        began = [_began(made, window, stages[:place], stage, *rise) for rise in rises]
         share = selector(doubted(window), stage=stage)
         expr = f"max by (service, segment) (\n{share}\nand on ({_BY_RULE}) (\n{either(*began)}\n)\n)"
         yield {"record": risen(window), "expr": expr, "labels": {"stage": stage}}
 
 
-def _began(made: AlertPolicy, window: Duration, earlier: Sequence[str], stage: str, later: str) -> str:
+def _began(
+    made: AlertPolicy, window: Duration, earlier: Sequence[str], stage: str, later: str, what: str = DOUBTED
+) -> str:
     """The clear rise of `later`, where it began at `stage`."""
     suspicion = made.settings.growth.suspected
-    clear = selector(_doubt("clear_rise", window), stage=later)
+    clear = selector(_compared("clear_rise", window, what), stage=later)
 
     def bound(of: str, sign: str) -> str:
-        rise, error = (selector(_doubt(what, window), stage=of) for what in ("rise", "error"))
+        rise, error = (selector(_compared(part, window), stage=of) for part in ("rise", "error"))
         limit = f"on ({_BY_RULE}) {suspicion.part:g} * {clear}"
         return f"({rise} {sign} on ({_BY_RULE}) {suspicion.sure:g} * {error}) > {limit}"
 

@@ -312,6 +312,10 @@ def suspicion_scenarios(made: AlertPolicy) -> Iterator[AlertScenario]:
     both = [retrieval, ranking, generation]
     yield _suspected("several stages are suspected more", plan, both, _alert(retrieval, "SuspectedTicket"))
     yield _suspected("a later stage is suspected more", plan, [generation], _alert(generation, "SuspectedTicket"))
+    yield _suspected("more answers are far from their questions", plan, [], _alert(generation, "SuspectedTicket"),
+                     distant=[generation.name])  # fmt: skip
+    yield _suspected("more answers are far from their questions where retrieval is suspected", plan, [retrieval],
+                     _alert(retrieval, "SuspectedTicket"), distant=[generation.name])  # fmt: skip
     yield _suspected("more answers decline", plan, [], _alert(generation, "SuspectedTicket"), declines=True)
     yield _suspected_with_an_earlier_stage(plan, retrieval, generation)
     yield _suspected_and_unsure_where(plan, retrieval, generation, 0.9)
@@ -352,15 +356,22 @@ def _over_hours(
 
 
 def _suspected(
-    name: str, plan: Plan, stages: Sequence[Indicator], expected: ExpectedAlert, *, declines: bool = False
+    name: str,
+    plan: Plan,
+    stages: Sequence[Indicator],
+    expected: ExpectedAlert,
+    *,
+    declines: bool = False,
+    distant: Sequence[str] = (),
 ) -> AlertScenario:
-    """The share rises, and its ticket comes once, for one owner."""
+    """The share rises, and its ticket comes once, for one owner. distant: the stages whose answers are far from their
+    questions as often as what rises, and before as often as what is usual."""
     before, after, share = _rise(plan)
     risen = plan.usual | {stage.name: share for stage in stages}
     declining = dict.fromkeys(_DECLINES, share / 2) if declines else {}
     phases = [
-        plan.phase(before)._replace(suspected=plan.usual),
-        plan.phase(after)._replace(suspected=risen, not_known=declining),
+        plan.phase(before)._replace(suspected=plan.usual, distant={one: plan.usual[one] for one in distant}),
+        plan.phase(after)._replace(suspected=risen, not_known=declining, distant=dict.fromkeys(distant, share)),
     ]
     healthy = plan.phase(before + after)._replace(suspected=plan.usual)
     checks = [

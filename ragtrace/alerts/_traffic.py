@@ -55,6 +55,7 @@ class Phase(NamedTuple):
         traffic: requests each minute.
         counted: by stage, the requests each minute that reach it, where `bad` does not say it.
         suspected, not_known: by stage, the shares of those that reach it in which it is neither sound nor broken.
+        distant: by stage, the share of all requests whose answer is far from its question.
     """
 
     minutes: int
@@ -63,6 +64,7 @@ class Phase(NamedTuple):
     counted: Mapping[str, float] = {}
     suspected: Mapping[str, float] = {}
     not_known: Mapping[str, float] = {}
+    distant: Mapping[str, float] = {}
 
 
 class ExpectedAlert(NamedTuple):
@@ -96,12 +98,14 @@ def minutes(duration: Duration) -> int:
 
 
 class _Rates(NamedTuple):
-    """Requests each minute in which a stage is sound or broken, is sound, is suspected, is not known; in one scope."""
+    """Requests each minute in which a stage is sound or broken, is sound, is suspected, is not known, and in which the
+    answer is far from its question; in one scope."""
 
     judged: float
     good: float
     suspected: float
     not_known: float
+    distant: float = 0.0
 
     @property
     def doubted(self) -> float:
@@ -152,6 +156,7 @@ def judged(
             }
             if scope == "all":
                 series["doubted"] = selector(made.series("sli_doubted_requests"), labels)
+                series["distant"] = selector(made.series("sli_distant_requests"), labels)
             for counter, written in series.items():
                 by_phase = [getattr(rate, counter) for rate in rates]
                 if counter == "doubted" and reasons.get(name) == "refused":
@@ -174,7 +179,8 @@ def _rates(phase: Phase, name: str, earlier: Sequence[str]) -> tuple[_Rates, _Ra
     counted = phase.counted.get(name, reaching)
     conditional = _Rates(counted * known, counted * sound, counted * suspected, counted * not_known)
     every = phase.traffic
-    return conditional, _Rates(every * known, reaching * sound, every * suspected, every * not_known)
+    distant = every * phase.distant.get(name, 0.0)
+    return conditional, _Rates(every * known, reaching * sound, every * suspected, every * not_known, distant)
 
 
 def requests(made: AlertPolicy, phases: Sequence[Phase], segment: str, *, interval: int = 1) -> Iterator[Series]:

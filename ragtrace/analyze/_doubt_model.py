@@ -22,9 +22,12 @@ from ragtrace.analyze._stage_signs import Signs
 
 __all__ = [
     "ACQUITTAL",
+    "DISTANCE",
+    "FARTHEST",
     "GENERATION",
     "GRADED",
     "MISSED",
+    "NEIGHBORS",
     "RANKING",
     "RETRIEVAL",
     "USUAL",
@@ -32,7 +35,9 @@ __all__ = [
     "Level",
     "Lines",
     "Usual",
+    "distance_of",
     "features_of",
+    "is_distant",
     "log_odds_of",
     "place_odds",
     "usable",
@@ -41,6 +46,9 @@ __all__ = [
 _DIGITS: Final = 3  # of log odds that are kept
 
 
+DISTANCE: Final = "DISTANCE"  # the name under which what is usual of it is kept
+FARTHEST: Final = 0.06  # share of a service's answers that are called distant
+NEIGHBORS: Final = 100  # answers of a service from which on the line between these and the others is steady enough
 USUAL: Final = 40  # requests of a service from which on the place of a score among theirs tells something
 _INSIDE: Final = 0.99  # of the range of places: the least and the greatest of all are no certainty
 
@@ -111,10 +119,14 @@ class Doubt:
 
 def place_odds(value: float, others: Sequence[float]) -> float:
     """The log odds of the share of `others` that lie below a value, ties by half; finite."""
-    known = np.asarray(others, dtype=np.float64)
-    place = float((known < value).mean() + 0.5 * (known == value).mean())
-    inside = _INSIDE * place + (1 - _INSIDE) / 2
+    inside = _INSIDE * _place(value, others) + (1 - _INSIDE) / 2
     return math.log(inside / (1 - inside))
+
+
+def _place(value: float, others: Sequence[float]) -> float:
+    """The share of `others` that lie below a value, ties by half."""
+    known = np.asarray(others, dtype=np.float64)
+    return float((known < value).mean() + 0.5 * (known == value).mean())
 
 
 # What is taken for a sign that could not be computed: about its mean over sound requests.
@@ -170,8 +182,24 @@ def usable(signs: Signs) -> tuple[str, ...]:
 
 
 def log_odds_of(signs: Signs) -> dict[str, float]:
-    """What is kept of a request, so that others can be set beside it: the log odds of each score, by its name."""
-    return {name: round(_BY_NAME[name].log_odds(signs), _DIGITS) for name in usable(signs) if name in _BY_NAME}
+    """What is kept of a request, so that others can be set beside it: the log odds of each score, by its name, and how
+    far its answer is from its question."""
+    odds = {name: round(_BY_NAME[name].log_odds(signs), _DIGITS) for name in usable(signs) if name in _BY_NAME}
+    return odds if signs.nearness is None else odds | {DISTANCE: distance_of(signs.nearness)}
+
+
+def distance_of(nearness: float) -> float:
+    """How far an answer is from its question, as it is kept: in [-1, 1], the farthest at 1."""
+    return round(-nearness, _DIGITS)
+
+
+def is_distant(signs: Signs, usual: Usual) -> bool:
+    """Whether an answer is among the `FARTHEST` of the service's answers from their questions. That says nothing of one
+    answer, since so many always are; where more become so, many speak of something else. Not known is no."""
+    others = usual.get(DISTANCE, ())
+    if signs.nearness is None or len(others) < NEIGHBORS:
+        return False
+    return _place(distance_of(signs.nearness), others) > 1 - FARTHEST
 
 
 def _or(value: float | None, neutral: float) -> float:

@@ -66,7 +66,8 @@ class Signs:
     - contradicted: the largest contradiction of a claim; exchanged: the same, of those that are no negation, which
       words read least surely; altered: of a claim that the prompt contradicts, the share of its pairs of words that
       one place of the contradicting chunk has: near 1, it is a copy with something changed.
-    - relevance: how likely the answer is one to this question and not to another (`coverage.answer_relevance`).
+    - relevance: how likely the answer is one to this question and not to another (`coverage.answer_relevance`);
+      nearness: the cosine of both, by the encoder of a built-in judge.
     - packed_odds, left_odds: log odds that the evidence is in the prompt, or outside of it, against that it is nowhere,
       as far as a calibrated model of relevance tells; rest_odds: that what the answer rests on is evidence; borne: the
       log odds of each claim that the prompt bears it out, by a model of entailment; answer_odds: that the answer speaks
@@ -108,6 +109,7 @@ class Signs:
     exchanged: float | None = None
     altered: float | None = None
     relevance: float | None = None
+    nearness: float | None = None
     packed_odds: float | None = None
     left_odds: float | None = None
     rest_odds: float | None = None
@@ -132,6 +134,7 @@ class Signs:
             supported=None,
             answered=None,
             relevance=None,
+            nearness=None,
             rest_odds=None,
             borne=(),
             answer_odds=None,

@@ -25,6 +25,7 @@ from ragtrace.analyze._doubt_model import (
     Doubt,
     Level,
     Usual,
+    is_distant,
     usable,
 )
 from ragtrace.analyze._joint_judgment import Chances, chances
@@ -171,7 +172,8 @@ def judge_stages(case: Case) -> tuple[StageFinding, ...]:
 
 
 def _with_doubt(found: StageFinding, case: Case) -> StageFinding:
-    """The finding, and whether the stage is in doubt by what no later stage can change.
+    """The finding, whether the stage is in doubt by what no later stage can change, and whether the answer is far from
+    its question.
 
     Faults of generation leave these shares of retrieval and ranking as they are, so that a rise in many requests tells
     where it began. The states do not: an answer may acquit, and one that declines may cast suspicion.
@@ -185,7 +187,7 @@ def _with_doubt(found: StageFinding, case: Case) -> StageFinding:
     else:
         is_uneven = found.stage == "generation" and _is_generation_doubted(case, found)
         doubted = found.state == "suspected" or found.reason == "refused" or is_uneven
-    return replace(found, doubted=doubted)
+    return replace(found, doubted=doubted, distant=found.stage == "generation" and is_distant(case.signs, case.usual))
 
 
 def _is_retrieval_doubted(case: Case, found: StageFinding) -> bool:

@@ -212,6 +212,8 @@ def _states(analysis: Analysis, labels: _Labels) -> Iterator[Delta]:
     for finding in findings:
         if finding.doubted:
             yield labels.count(instruments.SLI_DOUBTED_REQUESTS, stage=finding.stage)
+        if finding.distant:
+            yield labels.count(instruments.SLI_DISTANT_REQUESTS, stage=finding.stage)
         for scope in ("all", "conditional") if finding.stage in in_scope else ("all",):
             stage_labels: dict[str, Any] = {"stage": finding.stage, "scope": scope}
             if finding.state in ("sound", "broken"):  # the exemplar of an indicator is a broken request

@@ -14,7 +14,16 @@ from ragtrace.coverage.verifier import ENTAILMENT, AnswerJudge, Calibrated, Judg
 from ragtrace.errors import NotJudged
 from ragtrace.types import PackedChunk, RequestRecord, VerifiedBy
 
-__all__ = ["AnswerVerifier", "ModelJudgments", "Models", "judge", "judge_batch", "judge_relevance", "verified_by"]
+__all__ = [
+    "AnswerVerifier",
+    "ModelJudgments",
+    "Models",
+    "judge",
+    "judge_batch",
+    "judge_relevance",
+    "question_nearness",
+    "verified_by",
+]
 
 _log = logging.getLogger("ragtrace.analyze")
 TOGETHER: Final = 3  # chunks outside of the prompt that are judged as one text
@@ -85,11 +94,12 @@ class ModelJudgments:
     """What models say of one request; nothing where words judge alone.
 
     answer: its verified answer, or why it cannot be verified, which fails the request; relevances: of its chunks and of
-    its answer; by: who said it.
+    its answer; nearness: of its answer to its question, by the encoder of a built-in judge; by: who said it.
     """
 
     answer: JudgedAnswer | Exception | None = None
     relevances: JudgedRelevance | None = None
+    nearness: float | None = None
     by: VerifiedBy | None = None
 
 
@@ -125,8 +135,9 @@ def judge(records: Mapping[str, RequestRecord], models: Models) -> dict[str, Mod
 def _judged_together(records: Mapping[str, RequestRecord], models: Models) -> dict[str, ModelJudgments]:
     answers = judge_batch(records, *models.layers) if models.layers else {}
     relevances = judge_relevance(records, models.relevance, models.answers, *models.layers)
+    near = question_nearness(records, models.relevance, *models.layers)
     by = models.verified_by()
-    return {key: ModelJudgments(answers.get(key), relevances.get(key), by) for key in records}
+    return {key: ModelJudgments(answers.get(key), relevances.get(key), near.get(key), by) for key in records}
 
 
 def judge_batch(records: Mapping[str, RequestRecord], *layers: Verifier) -> dict[str, JudgedAnswer | Exception]:
@@ -227,6 +238,18 @@ def _once_more(
 
 def _packed(record: RequestRecord) -> tuple[PackedChunk, ...]:
     return record.packing.chunks if record.packing else ()
+
+
+def question_nearness(records: Mapping[str, RequestRecord], *judges: object) -> dict[str, float]:
+    """How near the answer of each request is to its question, in [-1, 1], by its id: by the first of the judges that
+    has an encoder of its own, all texts in one call. Without one, or an answer, a request is left out."""
+    nearness = next((found for judge in judges if (found := getattr(judge, "nearness", None))), None)
+    if nearness is None:
+        return {}
+    pairs = {
+        key: (one.query.original, answer) for key, one in records.items() if (answer := (_answer(one) or "").strip())
+    }
+    return dict(zip(pairs, nearness(list(pairs.values())), strict=True))
 
 
 def _texts(record: RequestRecord) -> list[str]:

@@ -161,13 +161,15 @@ def examine(
     relevances: JudgedRelevance | None = None,
     verified_by: VerifiedBy | None = None,
     entities: coverage.ReadEntities | None = None,
+    nearness: float | None = None,
     returned: Collection[str] = (),
     thresholds: GradeThresholds | None = None,
     question_types: QuestionTypes | None = None,
     computed_at: int = 0,
 ) -> tuple[Analysis, Case]:
     """As `analyze_record`, with what the states of the stages were judged by. returned: chunks that the same version of
-    the index is known to have returned to other requests; relevances: what models say of chunks and answer; thresholds:
+    the index is known to have returned to other requests; relevances: what models say of chunks and answer; nearness:
+    of the answer to its question, by a built-in judge; thresholds:
     from which grade on retrieval is CORRECT and AMBIGUOUS; None: by the service's line for what graded, or PopQA's;
     question_types: the host's own classifier of questions."""
     recorded, record = record, coverage.united(record)
@@ -232,6 +234,7 @@ def examine(
     graded = relevances if relevances and relevances.by == BUILTIN and not relevances.is_calibrated else None
     signs = signs_of(record, kept, table, judged, service.background, relevance=analysis.score(ANSWER_RELEVANCE.id),
                      prompt=prompt, relevances=heard, grades=graded)  # fmt: skip
+    signs = dataclass_replace(signs, nearness=nearness)
     before = signs.before_answer()
     if answer and facets:  # it may have told which of them count
         rows = trusted(presence=_presence(record, reference, facets, relevances=heard))

@@ -156,6 +156,7 @@ def judge_as_worker(store: Store, models: Models) -> JudgeAll:
                 service=view,
                 judged=None if told is None or isinstance(told.answer, Exception) else told.answer,
                 relevances=None if told is None else told.relevances,
+                nearness=None if told is None else told.nearness,
                 verified_by=None if told is None else told.by,
                 entities=models.entities,
             )

@@ -303,6 +303,7 @@ def _analyze(
             service=view,
             judged=said.answer,
             relevances=said.relevances,
+            nearness=said.nearness,
             verified_by=said.by,
             entities=models.entities,
             returned=_returned_before(store, record, gold),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from ragtrace.coverage.text import sentences
 from ragtrace.coverage.verifier import gather
-from ragtrace.engines._builtin_verifier import TokenEncoder
+from ragtrace.engines._builtin_verifier import TokenEncoder, direction
 from ragtrace.engines._text_pairs import CACHE_BYTES, PairCache, pair_key
 from ragtrace.engines.tokens import readable
 from ragtrace.errors import ModelError
@@ -78,6 +78,10 @@ class BuiltinRelevance:
         said = f"{self._encoder.digest} {BIAS} {sorted(WEIGHTS.items())} {NEAREST_WORDS}"
         return hashlib.blake2b(said.encode(), digest_size=6).hexdigest()
 
+    def nearness(self, pairs: Sequence[Pair]) -> list[float]:
+        """How near each answer is to its question, (question, answer) by (question, answer): `TokenEncoder.cosines`."""
+        return self._encoder.cosines(pairs)
+
     def relevant(self, pairs: Sequence[Pair]) -> list[float]:
         """The probability in [0, 1], at even odds, that the chunk of each (question, chunk) holds what answers it or a
         needed part of it; 0 for a chunk without text. Every distinct pair is read once, and not again while it is in
@@ -131,21 +135,11 @@ def _measured(question: Sequence[NDArray[np.float32]], chunk: Sequence[NDArray[n
         return [0.0] * len(FEATURES)
     held = np.concatenate(parts)
     nearest = (asked @ held.T).max(axis=1)
-    mean = _direction(asked)
+    mean = direction([asked])
     return [
         float(nearest.mean()),
         float(nearest.min()),
         float(np.quantile(nearest, 0.25)),
-        max(float(mean @ _direction(part)) for part in parts),
-        float(mean @ _direction(held)),
+        max(float(mean @ direction([part])) for part in parts),
+        float(mean @ direction([held])),
     ]
-
-
-def _direction(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The mean, of unit length."""
-    import numpy as np
-
-    mean = vectors.mean(axis=0)
-    length = float(np.linalg.norm(mean))
-    found: NDArray[np.float32] = mean / length if length > 0 else mean
-    return found

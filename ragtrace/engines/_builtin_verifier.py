@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from ragtrace.coverage.verifier import Pair, Verdict
 
-__all__ = ["FEATURES", "BuiltinVerifier", "TokenEncoder"]
+__all__ = ["FEATURES", "BuiltinVerifier", "TokenEncoder", "direction"]
 
 FEATURES: Final = ("against", "unseen", "pairs", "unstated", "held", "bigrams", "mean", "least", "quartile")
 """What a pair is judged by, in the order of the rows of `BuiltinVerifier.features`."""
@@ -115,6 +115,15 @@ class TokenEncoder:
         found |= fresh
         return [found[key] for key in keys]
 
+    def cosines(self, pairs: Sequence[Pair]) -> list[float]:
+        """The cosine of each pair of texts, in [-1, 1]: of the means of their tokens' vectors. Each text is read once,
+        to its end, all of them together; 0 where one is empty."""
+        texts = {text: self.pieces(readable(text)) for text in dict.fromkeys(text for pair in pairs for text in pair)}
+        pieces = dict.fromkeys(piece for parts in texts.values() for piece in parts)
+        vectors = dict(zip(pieces, self.encode(list(pieces)), strict=True))
+        means = {text: direction([vectors[piece] for piece in parts]) for text, parts in texts.items()}
+        return [round(float(means[one] @ means[other]), 4) if one and other else 0.0 for one, other in pairs]
+
     def _keep(self, fresh: Mapping[bytes, NDArray[np.float32]]) -> None:
         with self._lock:
             for key, rows in fresh.items():
@@ -147,6 +156,16 @@ class TokenEncoder:
                     rows = rows[: len(ids[place])]
                     found[place] = np.array(rows[is_word] if is_word.any() else rows)  # none of the batch stays
         return found
+
+
+def direction(pieces: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """The mean of the token vectors of a text's pieces, of unit length."""
+    import numpy as np
+
+    mean = np.concatenate(pieces).mean(axis=0)
+    length = float(np.linalg.norm(mean))
+    found: NDArray[np.float32] = mean / length if length > 0 else mean
+    return found
 
 
 def _alike(lengths: Sequence[int], order: Sequence[int]) -> Iterator[list[int]]:
@@ -193,6 +212,10 @@ class BuiltinVerifier:
         """What tells these weights from others."""
         said = f"{self.encoder.digest} {BIAS} {sorted(WEIGHTS.items())} {NEAREST_WORDS}"
         return hashlib.blake2b(said.encode(), digest_size=6).hexdigest()
+
+    def nearness(self, pairs: Sequence[Pair]) -> list[float]:
+        """How near each answer is to its question, (question, answer) by (question, answer): `TokenEncoder.cosines`."""
+        return self.encoder.cosines(pairs)
 
     def verify(self, pairs: Sequence[Pair]) -> list[Verdict]:
         """(support, 0) of each (claim, evidence): a probability at even odds. Every distinct pair is read once, and not

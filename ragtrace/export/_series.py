@@ -30,6 +30,7 @@ from ragtrace.registry.instruments import (
     OUTCOMES,
     PAGE_JUDGMENTS,
     REQUESTS,
+    SLI_DISTANT_REQUESTS,
     SLI_DOUBTED_REQUESTS,
     SLI_GOOD_REQUESTS,
     SLI_REQUESTS,
@@ -178,7 +179,8 @@ def zeros(folding: Folding) -> dict[Key, SeriesValue]:
     """The counters that stand at 0 before they count: one that first appears at 1 has no increase in PromQL.
 
     Sound, judged and doubted requests, for every known segment, stage, scope, stratum and reference, with the judges of
-    the service, or with today's rules where none has judged yet. Requests that were not judged, for every known segment
+    the service, or with today's rules where none has judged yet; answers far from their questions likewise, by the
+    judges that have told of any. Requests that were not judged, for every known segment
     and judge, with the states and reasons that the service has shown in any. Each result of what people judged.
     """
     counted: dict[str, set[tuple[str, ...]]] = defaultdict(set)
@@ -198,6 +200,12 @@ def zeros(folding: Folding) -> dict[Key, SeriesValue]:
     keys = {Key(one.id, "", labels) for one in (SLI_REQUESTS, SLI_GOOD_REQUESTS) for labels in pairs}
     keys |= {Key(SLI_UNJUDGED_REQUESTS.id, "", labels) for labels in unjudged}
     keys |= {Key(SLI_DOUBTED_REQUESTS.id, "", (*labels[:3], *labels[4:])) for labels in pairs}  # without the scope
+    reading = {(labels[0], labels[2], labels[-1]) for labels in counted[SLI_DISTANT_REQUESTS.id]}
+    keys |= {
+        Key(SLI_DISTANT_REQUESTS.id, "", (*labels[:3], *labels[4:]))
+        for labels in pairs
+        if (labels[0], labels[2], labels[-1]) in reading
+    }
     keys |= {Key(LATE_EVALUATIONS.id, "", segment) for segment in folding.segments}
     keys |= {Key(LABEL_FOLDS.id, "", (label,)) for label in ATTRIBUTES["label"]}
     for one, label in ((OUTCOMES, "result"), (PAGE_JUDGMENTS, "judgment")):

@@ -82,6 +82,7 @@ __all__ = [
     "REQUESTS",
     "REQUEST_RULES",
     "RETRIEVAL_ACTIONS",
+    "SLI_DISTANT_REQUESTS",
     "SLI_DOUBTED_REQUESTS",
     "SLI_GOOD_REQUESTS",
     "SLI_REQUESTS",
@@ -1060,6 +1061,18 @@ SLI_DOUBTED_REQUESTS: Final = Instrument(
     runbook="unjudged",
 )
 
+SLI_DISTANT_REQUESTS: Final = Instrument(
+    id="sli_distant_requests",
+    name="ragtrace_sli_distant_requests_total",
+    kind="counter",
+    unit="{request}",
+    brief="Requests whose answer is farther from its question than 94 % of the service's answers are, by a built-in judge.",
+    owner="platform",
+    attributes=("service", "segment", "stage", "stratum", "reference", "judge"),
+    source="ragtrace's own; the growth of its share tells that many answers speak of something else",
+    runbook="unjudged",
+)
+
 DIAGNOSES: Final = Instrument(
     id="diagnoses",
     name="ragtrace_diagnoses_total",
@@ -1449,6 +1462,7 @@ INSTRUMENTS: Final[dict[str, Instrument]] = {
     "sli_good_requests": SLI_GOOD_REQUESTS,
     "sli_unjudged_requests": SLI_UNJUDGED_REQUESTS,
     "sli_doubted_requests": SLI_DOUBTED_REQUESTS,
+    "sli_distant_requests": SLI_DISTANT_REQUESTS,
     "diagnoses": DIAGNOSES,
     "undefined": UNDEFINED,
     "lost_evidence": LOST_EVIDENCE,

@@ -53,6 +53,7 @@ REASONS: Final[dict[str, str]] = {
 }
 """Why a stage is suspected or not known, as nouns that fit behind a colon."""
 
+_OF_MANY: Final = {"distant": "answers far from their questions"}
 _OF_STAGE: Final = {("ranking", "low_match"): "a better match outside of the prompt"}
 
 
@@ -60,7 +61,7 @@ def reason_words(reason: str | None, stage: str | None = None) -> str:
     """What was seen, as a noun: `words that do not match the question`. A reason of a later version is spelled out."""
     if reason is None:
         return REASONS["undecided"]
-    return _OF_STAGE.get((stage or "", reason)) or REASONS.get(reason) or reason.replace("_", " ")
+    return _OF_STAGE.get((stage or "", reason)) or (REASONS | _OF_MANY).get(reason) or reason.replace("_", " ")
 
 
 PROBE_CAUSES: Final[dict[ProbeCause, str]] = {

@@ -17,6 +17,7 @@ from ragtrace.store._content import read_analysis, write_analysis
 from ragtrace.store.database import Database, bigint, chunks, clean, insert, pages
 from ragtrace.store.rows import COVERAGE, Delta, Finished, FollowUp, Judge, RequestRow, verifier_of
 from ragtrace.store.tables import (
+    DISTANT,
     STAGE_NAMES,
     analysis,
     attribution_share,
@@ -192,15 +193,17 @@ def _expenses(found: Analysis) -> str | None:
 
 
 def _states(found: Diagnosis) -> dict[str, str | None]:
-    """The columns of the stages' states, null where a stage does not apply, and the names of those in doubt."""
+    """The columns of the stages' states, null where a stage does not apply, and the names of those in doubt, with
+    `DISTANT` beside them where the answer is far from its question."""
     by_stage = {finding.stage: finding for finding in found.stages}
     columns: dict[str, str | None] = {}
     for stage in STAGE_NAMES:
         finding = by_stage.get(stage)
         columns[f"{stage}_state"] = finding.state if finding else None
         columns[f"{stage}_reason"] = finding.reason if finding else None
-    doubted = ",".join(finding.stage for finding in found.stages if finding.doubted)
-    return columns | {"doubted": doubted if found.stages else None}
+    doubted: list[str] = [finding.stage for finding in found.stages if finding.doubted]
+    doubted += [DISTANT] * any(finding.distant for finding in found.stages)
+    return columns | {"doubted": ",".join(doubted) if found.stages else None}
 
 
 def _write_shares(connection: sa.Connection, analyses: Sequence[Analysis]) -> None:

@@ -17,7 +17,7 @@ from ragtrace.store._requests import ANALYZED
 from ragtrace.store.database import chunks, clean
 from ragtrace.store.populations import values_of
 from ragtrace.store.rows import Sample, Sampled
-from ragtrace.store.tables import STAGE_NAMES, diagnosis, request
+from ragtrace.store.tables import DISTANT, STAGE_NAMES, diagnosis, request
 from ragtrace.types import Stage
 
 __all__ = ["count_query", "sample", "sample_query", "scored"]
@@ -171,11 +171,12 @@ def _diagnosed(connection: sa.Connection, request_ids: Iterable[str], metrics: S
 
 def _sampled(row: Any, scores: dict[str, float | None]) -> Sampled:
     own, stages = len(_SAMPLED), len(_SAMPLED) + 2 * len(STAGE_NAMES)  # by place: by name it takes twice as long
-    doubted = row[stages]
+    doubted = row[stages].split(",") if row[stages] else ()
     return Sampled(
         **dict(zip(_SAMPLED_NAMES, row[:own], strict=True)),
         states={stage: state for stage, state in zip(STAGE_NAMES, row[own:stages:2], strict=True) if state},
         reasons={stage: reason for stage, reason in zip(STAGE_NAMES, row[own + 1 : stages : 2], strict=True) if reason},
         scores=scores,
-        doubted=frozenset(doubted.split(",")).intersection(STAGE_NAMES) if doubted else _NONE,
+        doubted=frozenset(doubted).intersection(STAGE_NAMES) if doubted else _NONE,
+        is_distant=DISTANT in doubted,
     )

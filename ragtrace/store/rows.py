@@ -365,7 +365,8 @@ class SearchState:
 class Sampled:
     """One request's newest coverage analysis in few columns: where it broke, the states of the stages that apply (none
     where a version before 8 judged, or nothing is retrieved), why a stage is suspected or not known, which are in doubt
-    (`StageFinding.doubted`), the scores that were asked for, and what judged (`Diagnosis.judge`)."""
+    (`StageFinding.doubted`), whether the answer is far from its question (`StageFinding.distant`), the scores that were
+    asked for, and what judged (`Diagnosis.judge`)."""
 
     request_id: str
     segment: str
@@ -382,6 +383,7 @@ class Sampled:
     scores: dict[str, float | None]
     judge: str | None = None
     doubted: frozenset[Stage] = frozenset()
+    is_distant: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from sqlalchemy.dialects import postgresql
 from ragtrace.types import Stage
 
 __all__ = [
+    "DISTANT",
     "MINUTE",
     "STAGE_NAMES",
     "Digest",
@@ -238,6 +239,7 @@ score: Final = sa.Table(
 )
 
 STAGE_NAMES: Final[tuple[Stage, ...]] = ("retrieval", "ranking", "generation", "citation")
+DISTANT: Final = "distant"  # beside the names of stages in `doubted`: the answer is far from its question
 
 diagnosis: Final = sa.Table(
     "diagnosis",

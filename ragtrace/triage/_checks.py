@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace as dataclass_replace
 from functools import cache
 from typing import Final
 
@@ -19,6 +19,7 @@ from ragtrace.triage._evidence import (
     ORDER,
     OWNERS,
     Counted,
+    Doubtful,
     JudgedRequest,
     JudgedSample,
     budget,
@@ -35,7 +36,6 @@ from ragtrace.triage._report import (
     SegmentState,
     Tally,
     Unjudged,
-    UnjudgedState,
 )
 from ragtrace.triage._statistics import (
     ENOUGH,
@@ -139,10 +139,11 @@ def baseline(evidence: JudgedSample, stage: Stage, risen: Stretch | None) -> Seq
 @dataclass(frozen=True, slots=True)
 class DoubtShare:
     """In how many requests a stage is in doubt. risen: the stretch in which they are more: its own, or where its rise
-    is too small to be clear by itself, that of the later stage that follows from it."""
+    is too small to be clear by itself, that of the later stage that follows from it. what: which share it is."""
 
     unjudged: Unjudged
     risen: Stretch | None
+    what: Doubtful = "doubted"
 
 
 def check(evidence: JudgedSample, stage: Stage, doubt: Unjudged) -> Check:
@@ -189,29 +190,46 @@ def doubts(evidence: JudgedSample) -> dict[Stage, DoubtShare]:
     """In how many requests each stage is in doubt, and where a rise of that began.
 
     A break of one stage makes later ones doubtful, and leaves earlier ones as they are. So a clear rise follows from
-    the first stage that rose by more than a part of it, as it does for the alerts (`growth.suspected`).
+    the first stage that rose by more than a part of it, as it does for the alerts (`growth.suspected`). Where no more
+    answers are in doubt and more are far from their questions, that is the rise of generation.
     """
     found: dict[Stage, DoubtShare] = {}
     for place, stage in enumerate(ORDER):
-        risen = stretch(evidence, stage, "doubted")
-        now, before = _sides(evidence, stage, "doubted", risen)
-        own = _unjudged(now, before, stage, "doubted")
+        what: Doubtful = "doubted"
+        now, before, risen, own = _doubt(evidence, stage, what)
+        if stage == "generation" and not own.has_risen:
+            other = _doubt(evidence, stage, "distant")
+            if other[-1].has_risen:
+                what, (now, before, risen, own) = "distant", other
         if own.has_risen:
-            began, unsure = _began(now, before, ORDER[:place], stage)
+            began, unsure = _began(now, before, ORDER[:place], stage, what)
             own = replace(own, follows=began, unsure=unsure)
             if began and not found[began].unjudged.has_risen:
                 cause = replace(_unjudged(now, before, began, "doubted"), has_risen=True, unsure=unsure)
-                found[began] = DoubtShare(cause, risen)
-        found[stage] = DoubtShare(own, risen)
+                found[began] = DoubtShare(cause, dataclass_replace(risen, what="doubted") if risen else None)
+        found[stage] = DoubtShare(own, risen, what)
     return found
 
 
+def _doubt(
+    evidence: JudgedSample, stage: Stage, what: Doubtful
+) -> tuple[Sequence[JudgedRequest], Sequence[JudgedRequest], Stretch | None, Unjudged]:
+    """The requests since a share rose, or of the window, those before, the stretch of the rise, and both shares."""
+    risen = stretch(evidence, stage, what)
+    now, before = _sides(evidence, stage, what, risen)
+    return now, before, risen, _unjudged(now, before, stage, what)
+
+
 def _began(
-    now: Sequence[JudgedRequest], before: Sequence[JudgedRequest], earlier: Sequence[Stage], stage: Stage
+    now: Sequence[JudgedRequest],
+    before: Sequence[JudgedRequest],
+    earlier: Sequence[Stage],
+    stage: Stage,
+    what: Doubtful,
 ) -> tuple[Stage | None, tuple[Stage, ...]]:
     """The first earlier stage that surely rose with the stage, if any; and those before it that may have."""
     settings = _suspicion()
-    limit = settings.part * _growth(now, before, stage)[0]
+    limit = settings.part * _growth(now, before, stage, what)[0]
     unsure: list[Stage] = []
     for one in earlier:
         grown, error = _growth(now, before, one)
@@ -222,9 +240,11 @@ def _began(
     return None, tuple(unsure)
 
 
-def _growth(now: Sequence[JudgedRequest], before: Sequence[JudgedRequest], stage: Stage) -> tuple[float, float]:
-    """How much more often than before a stage is in doubt, and the standard error of that."""
-    return growth(*(weighed(requests, lambda each: each.shows(stage, "doubted")) for requests in (now, before)))
+def _growth(
+    now: Sequence[JudgedRequest], before: Sequence[JudgedRequest], stage: Stage, what: Doubtful = "doubted"
+) -> tuple[float, float]:
+    """How much more often than before a stage shows that, and the standard error of that."""
+    return growth(*(weighed(requests, lambda each: each.shows(stage, what)) for requests in (now, before)))
 
 
 @cache
@@ -233,7 +253,7 @@ def _suspicion() -> Suspicion:
 
 
 def _sides(
-    evidence: JudgedSample, stage: Stage, what: UnjudgedState, risen: Stretch | None
+    evidence: JudgedSample, stage: Stage, what: Counted, risen: Stretch | None
 ) -> tuple[Sequence[JudgedRequest], Sequence[JudgedRequest]]:
     """The requests since a share rose where that is seen, else those of the window; and those before."""
     requests = evidence.among(stage, what)
@@ -242,11 +262,9 @@ def _sides(
     return evidence.since(requests), evidence.until(requests)
 
 
-def _unjudged(
-    now: Sequence[JudgedRequest], before: Sequence[JudgedRequest], stage: Stage, what: UnjudgedState
-) -> Unjudged:
+def _unjudged(now: Sequence[JudgedRequest], before: Sequence[JudgedRequest], stage: Stage, what: Counted) -> Unjudged:
     """The share of the doubted or of the not known, now and before; the reasons that grew most first, since a usual one
-    explains no rise."""
+    explains no rise. That answers are far from their questions is a doubt of many, and its only reason."""
     now_weighed, before_weighed = (weighed(each, lambda one: one.shows(stage, what)) for each in (now, before))
     now_reasons, usual = (
         Counter(one.reason(stage, what) for one in each if one.shows(stage, what)) for each in (now, before)
@@ -254,7 +272,7 @@ def _unjudged(
     scale = len(now) / len(before) if before else 0.0
     reasons = reasons_of(now_reasons.elements(), stage)
     return Unjudged(
-        state=what,
+        state="not_known" if what == "not_known" else "doubted",
         now=share_of(now_weighed),
         before=share_of(before_weighed),
         has_risen=has_risen(now_weighed, before_weighed),

@@ -59,7 +59,9 @@ OWNERS: Final = {stage.name: stage.owner for stage in STAGES}
 COMPONENTS: Final = {stage.name: stage.components for stage in STAGES}
 LIMIT: Final = 2_000  # requests that are read of a service or segment: shares are exact to 2 % then
 
-Counted: TypeAlias = Literal["broken"] | UnjudgedState
+Doubtful: TypeAlias = Literal["doubted", "distant"]
+"""What tells nothing of one request: a stage in doubt, an answer far from its question."""
+Counted: TypeAlias = Literal["broken", "distant"] | UnjudgedState
 """What is counted of a stage."""
 
 _BUDGETS: Final = {stage.name: round(1.0 - stage.target, 6) for stage in STAGES}
@@ -104,15 +106,20 @@ class JudgedRequest:
         return self.states.get(stage) == "broken"
 
     def shows(self, stage: Stage, what: Counted) -> bool:
-        """Whether the stage is broken or not known; or in doubt, whatever the earlier ones are."""
+        """Whether the stage is broken or not known; or in doubt, or its answer far from the question, whatever the
+        earlier ones are."""
+        if what == "distant":
+            return self.row.is_distant and stage == "generation"
         return stage in self.row.doubted if what == "doubted" else self.states.get(stage) == what
 
-    def reason(self, stage: Stage, what: UnjudgedState) -> str | None:
+    def reason(self, stage: Stage, what: Counted) -> str | None:
         """Why it shows that; None where it is in doubt because it is broken.
 
         The state of retrieval and ranking may have another reason, or none, since the answer counts there, too.
         """
         found = self.row.reasons.get(stage)
+        if what == "distant":
+            return what if self.row.is_distant else None
         if what == "doubted" and self.row.states.get(stage) == "broken":
             return None
         if what == "doubted" and stage in ("retrieval", "ranking") and found not in ("facet_not_found", "corpus_gap"):
@@ -198,8 +205,8 @@ class JudgedSample:
 
     def among(self, stage: Stage, what: Counted) -> list[JudgedRequest]:
         """The requests among which that is counted: broken among the judged, not known among those in scope, in doubt
-        among all to which the stage applies."""
-        if what == "doubted":
+        or far from the question among all to which the stage applies."""
+        if what in ("doubted", "distant"):
             return [request for request in self.requests if stage in request.row.states]
         return self.at(stage) if what == "broken" else self.in_scope(stage)
 
@@ -380,7 +387,7 @@ def exemplar_requests(
 
 
 def exemplars_of(
-    requests: Sequence[JudgedRequest], stage: Stage, what: UnjudgedState, reasons: Sequence[ReasonCount]
+    requests: Sequence[JudgedRequest], stage: Stage, what: Counted, reasons: Sequence[ReasonCount]
 ) -> tuple[ExemplarRequest, ...]:
     """Three of the newest of the requests in which a stage is in doubt or not known, of the most frequent reason."""
     most = reasons[0].reason if reasons else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from ragtrace.analyze.diagnosis import suspected_rollout
 from ragtrace.export.findings import NOT_JUDGED, is_outdated, verdict_words
@@ -33,6 +33,7 @@ from ragtrace.triage._evidence import (
     LIMIT,
     ORDER,
     OWNERS,
+    Counted,
     JudgedRequest,
     JudgedSample,
     TrafficSample,
@@ -207,10 +208,10 @@ def _rises(store: Store, walk: _Walk) -> Iterator[Rise]:
 
 def _rise(store: Store, walk: _Walk, stage: Stage, unjudged: Unjudged) -> Rise:
     evidence = walk.evidence
-    is_doubt = unjudged.state == "doubted"
-    risen = walk.doubts[stage].risen if is_doubt else stretch(evidence, stage, unjudged.state)
-    requests = risen.during if risen else evidence.since(evidence.among(stage, unjudged.state))
-    affected = [request for request in requests if request.shows(stage, unjudged.state)]
+    doubt, what = walk.doubts[stage], cast(Counted, unjudged.state)
+    what, risen = (doubt.what, doubt.risen) if what == "doubted" else (what, stretch(evidence, stage, what))
+    requests = risen.during if risen else evidence.since(evidence.among(stage, what))
+    affected = [request for request in requests if request.shows(stage, what)]
     if unjudged.follows:
         release, note = None, f"it follows from {unjudged.follows}: look there"
     else:
@@ -229,7 +230,7 @@ def _rise(store: Store, walk: _Walk, stage: Stage, unjudged: Unjudged) -> Rise:
         onset=risen.onset(stage) if risen else None,
         suspected_release=release,
         release_note=note,
-        exemplars=exemplars_of(affected, stage, unjudged.state, unjudged.reasons),
+        exemplars=exemplars_of(affected, stage, what, unjudged.reasons),
     )
 
 

@@ -186,6 +186,12 @@ MUTANTS: Final = (
         "a later stage is suspected more",
     ),
     Mutant(
+        "answers far from their questions tell nothing",
+        "recording.yml",
+        _without(r"\n +or\n +ragtrace:sli_distant:clear_rise.*(?:\n +(?:and|unless) on .*)*"),
+        "more answers are far from their questions",
+    ),
+    Mutant(
         "a rise began where anything rose at all",
         "recording.yml",
         _with(rf"(\) > {_BY_RULE}) 0\.2 \*", r"\1 0 *"),

@@ -11,11 +11,13 @@ from hypothesis import given, strategies as st
 from ragtrace.analyze._doubt_model import (
     ACQUITTAL,
     GENERATION,
+    NEIGHBORS,
     RANKING,
     RETRIEVAL,
     USUAL,
     Doubt,
     Lines,
+    distance_of,
     place_odds,
 )
 from ragtrace.analyze._stage_signs import Signs
@@ -103,6 +105,28 @@ def test_what_is_broken_stays_broken_as_traffic_comes() -> None:
     before, after = judged(signs), judged(signs, usual={"RETRIEVAL": [-2.5] * USUAL})
     assert (before["retrieval"].state, after["retrieval"].state) == ("not_known", "suspected")
     assert (before["generation"].state, after["generation"].state) == ("broken", "broken")
+
+
+@pytest.mark.parametrize(
+    ("nearness", "others", "is_distant"),
+    [(0.1, NEIGHBORS, True), (0.9, NEIGHBORS, False), (None, NEIGHBORS, False), (0.1, NEIGHBORS - 1, False)],
+)
+def test_an_answer_farther_from_its_question_than_the_others_is_no_doubt_of_it(
+    nearness: float | None, others: int, is_distant: bool
+) -> None:
+    """It is told of generation alone, where enough answers of the service are known, and changes no state."""
+    usual = {"DISTANCE": [distance_of(0.2 + 0.6 * number / others) for number in range(others)]}
+    found = judged({"nearness": nearness}, usual=usual)
+    assert [stage for stage, one in found.items() if one.distant] == ["generation"] * is_distant
+    assert states(found) == ("sound",) * 4
+    assert not any(one.doubted for one in found.values())
+
+
+def test_a_share_of_the_answers_is_always_far_from_their_questions() -> None:
+    """Six of a hundred, among themselves."""
+    nearness = [0.2 + 0.006 * number for number in range(NEIGHBORS)]
+    usual = {"DISTANCE": [distance_of(one) for one in nearness]}
+    assert sum(judged({"nearness": one}, usual=usual)["generation"].distant for one in nearness) == 6
 
 
 def test_a_figure_that_a_claim_computes_and_no_operation_gives_leaves_generation_not_known() -> None:

@@ -13,7 +13,17 @@ from ragtrace.analyze._stage_states import REASONS
 from ragtrace.analyze._totals import LATE_AFTER_SECONDS, analysis_deltas
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.store import Delta
-from ragtrace.types import Analysis, Diagnosis, GenerateRun, Generation, Gold, Reference, RequestRecord, StageFinding
+from ragtrace.types import (
+    Analysis,
+    Diagnosis,
+    GenerateRun,
+    Generation,
+    Gold,
+    Reference,
+    RequestRecord,
+    StageFinding,
+    replace,
+)
 from tests.analyze.examples import QUESTION, RERANK, RETRIEVE, packed, request
 
 GOLD = Gold(service="s", question=QUESTION, chunk_ids=("water",))
@@ -133,6 +143,19 @@ def test_a_stage_in_doubt_is_counted_once(state: str, earlier: str) -> None:
     assert {series: value for series, value in found.items() if "doubted" in series} == {
         f"ragtrace_sli_doubted_requests_total{{{labels},stage={stage},stratum=random}}": 1.0
         for stage in ("ranking", "generation")
+    }
+
+
+def test_an_answer_far_from_its_question_is_counted_once() -> None:
+    """Of generation, beside its state and its doubt."""
+    record = request()
+    analysis = _analysis(record, "proxy", {"retrieval": "broken"})
+    stages = tuple(replace(one, distant=one.stage == "generation") for one in analysis.diagnosis.stages)
+    analysis = replace(analysis, diagnosis=replace(analysis.diagnosis, stages=stages))
+    found = _sums(analysis_deltas(record, analysis, now=record.ended_at))
+    labels = "judge=a1b2,reference=proxy,segment=limit,service=s,stage=generation,stratum=random"
+    assert {series: value for series, value in found.items() if "distant" in series} == {
+        f"ragtrace_sli_distant_requests_total{{{labels}}}": 1.0
     }
 
 

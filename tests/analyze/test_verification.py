@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,7 +12,7 @@ import pytest
 
 from ragtrace.analyze import examine, worker
 from ragtrace.analyze._stage_signs import evidence_odds
-from ragtrace.analyze._verification import judge_batch, judge_relevance, verified_by
+from ragtrace.analyze._verification import judge_batch, judge_relevance, question_nearness, verified_by
 from ragtrace.analyze.worker import WorkerSettings
 from ragtrace.coverage import JudgedAnswer, united
 from ragtrace.coverage.verifier import JudgedRelevance, Pair, Verdict
@@ -77,6 +78,55 @@ def test_a_model_without_vectors_leaves_relevance_to_the_words() -> None:
     judged = judge_batch({"r0": request(0)}, Scripted(says(0.9)))["r0"]
     assert isinstance(judged, JudgedAnswer)
     assert judged.cosine is None
+
+
+@dataclass
+class Near:
+    """A judge of relevance with an encoder: answers that speak of days are near to every question."""
+
+    calls: list[int] = field(default_factory=list)
+    name: str = "near"
+    digest: str = "0123456789ab"
+    calibration: None = None
+
+    def relevant(self, pairs: Sequence[Pair]) -> list[float]:
+        """All alike."""
+        return [0.5] * len(pairs)
+
+    def nearness(self, pairs: Sequence[Pair]) -> list[float]:
+        """By the answer alone."""
+        self.calls.append(len(pairs))
+        return [0.8 if "days" in answer else 0.1 for _, answer in pairs]
+
+
+def test_how_near_answers_are_to_their_questions_is_asked_in_one_call() -> None:
+    """Of the first judge that has an encoder; those without an answer, or all without such a judge, are left out."""
+    near, records = Near(), {f"r{number}": request(number) for number in range(3)}
+    records |= {"r3": request(3, answer=None), "r4": request(4, answer=" ")}
+    assert question_nearness(records, None, Scripted(says(0.9)), near) == {"r0": 0.8, "r1": 0.8, "r2": 0.8}
+    assert near.calls == [3]
+    assert question_nearness(records, None, Scripted(says(0.9))) == {}
+
+
+def test_answers_far_from_their_questions_are_counted_where_a_judge_reads_them(store: Store) -> None:
+    """Once enough answers of the service are known; by words alone nothing is counted and nothing learned."""
+
+    def ask(first: int, count: int, judge: Near | None, answer: str = "The limit is thirty days.") -> None:
+        now = time.time_ns()
+        store.write([replace(request(number, answer), ended_at=now) for number in range(first, first + count)])
+        worker.run(store, WorkerSettings(relevance=judge))
+
+    for first, judge in ((0, None), (1_000, Near())):
+        ask(first, 120, judge)
+        ask(first + 500, 6, judge, "Bicycles are blue.")
+    ask(900, 4, Near(), "Bicycles are red.")
+    totals = [each for each in store.totals() if each.name == "ragtrace_sli_distant_requests_total"]
+    assert [(each.value, dict(each.labels)["stage"]) for each in totals] == [(10.0, "generation")]
+    traffic = store.traffic("support")
+    assert traffic is not None
+    assert ["DISTANCE" in names for names in traffic.doubts.values()] == [False, True]
+    (found,) = store.scored(["r900"], ())
+    assert (found.is_distant, found.doubted & {"retrieval"}) == (True, frozenset())
 
 
 def test_scores_follow_the_verifier(store: Store) -> None:

@@ -56,9 +56,9 @@ def lines(setup: str = "k6", questions: int = 20) -> list[str]:
 
 def test_a_request_counts_where_no_earlier_stage_is_doubtful() -> None:
     """Its doubts count everywhere; a stage that does not apply has none."""
-    assert read_request(SOUND) == [1, 1, 1, 0, 0, 0, 0, -1]
-    assert read_request(MADE_UP) == [1, 1, 2, 0, 0, 0, 1, -1]
-    assert read_request(LOST) == [3, 0, 0, 0, 1, 0, 1, -1]
+    assert read_request(SOUND) == [1, 1, 1, 0, 0, 0, 0, -1, 0]
+    assert read_request(MADE_UP) == [1, 1, 2, 0, 0, 0, 1, -1, 0]
+    assert read_request(LOST) == [3, 0, 0, 0, 1, 0, 1, -1, 0]
 
 
 def test_counters_are_cumulated_by_minute() -> None:
@@ -104,6 +104,22 @@ def test_a_healthy_week_is_silent_and_an_incident_finds_its_owner() -> None:
     assert len(told) == 2 * 2 * 3
     assert all(one.is_right for one in told)
     assert all(one.first is not None and 0 < one.first.after < AFTER < WEEK for one in told)
+
+
+def test_answers_far_from_their_questions_are_a_ticket_to_generation() -> None:
+    """Of a fault that no doubt sees; one of retrieval that doubt sees as well stays retrieval's."""
+
+    def first(*doubted: str) -> set[str]:
+        """Whose the first alerts are of a fault that makes answers distant and these stages doubtful."""
+        broken = found(*doubted)
+        broken["generation"]["distant"] = True
+        rows = [json.loads(row) | {"findings": broken if '"made_up"' in row else SOUND} for row in lines()]
+        pools = read_pools([json.dumps(row) for row in rows if row["injector"] != "natural"], least=20)
+        pools["towns", False].broken.pop(("retrieval", "swaps: lost"))
+        return {one.first.stage for one in incidents(MADE, pools, seed=0) if one.first}
+
+    assert first() == {"generation"}
+    assert first("retrieval") == {"retrieval"}
 
 
 def test_the_tables_are_printed(tmp_path: Any, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:

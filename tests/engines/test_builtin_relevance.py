@@ -53,6 +53,21 @@ def test_a_text_beside_itself_has_full_features(judge: BuiltinRelevance) -> None
     assert judge.relevant([(EVIDENCE[:38], EVIDENCE[:38])])[0] == pytest.approx(1 / (1 + np.exp(-odds)), abs=1e-5)
 
 
+def test_an_answer_to_another_question_is_farther_from_this_one(judge: BuiltinRelevance) -> None:
+    """Each text is read to its end, once; the built-in verifier reads alike."""
+    answers = ["You have 30 days to report it.", "Dogs are welcome in the garden.", QUESTION]
+    near, far, same = judge.nearness([(QUESTION, answer) for answer in answers])
+    assert same == pytest.approx(1.0, abs=1e-4)
+    assert near > far + 0.2
+    late = "Dogs are welcome. " * 100
+    assert judge.nearness([(QUESTION, late + answers[0])])[0] > judge.nearness([(QUESTION, late)])[0]
+    verifier = load_judge("entails", "builtin")
+    assert isinstance(verifier, BuiltinVerifier)
+    assert verifier.nearness([(QUESTION, answers[0])]) == [pytest.approx(near, abs=1e-3)]
+    assert judge.nearness([(QUESTION, ""), ("", "")]) == [0.0, 0.0]
+    assert judge.nearness([]) == []
+
+
 def test_of_a_long_chunk_the_nearest_sentences_are_read(judge: BuiltinRelevance) -> None:
     """However much stands around the evidence, and each pair is read once."""
     foreign = "Dogs are welcome in the garden of the hotel by the lake. " * NEAREST_WORDS

@@ -102,3 +102,22 @@ def test_labels_that_the_registry_lacks_are_summed_over() -> None:
         Total("ragtrace_late_evaluations_total", base, 4.0),
     ]
     assert _values(totals) == {("shop", "a"): 7.0}
+
+
+def test_answers_far_from_their_questions_stand_at_0_where_a_judge_tells_of_them() -> None:
+    """In the other segments of its service; a service or a judge without such a model has no such series."""
+    labels = {"stage": "generation", "stratum": "random", "reference": "proxy", "judge": "j1"}
+
+    def total(name: str, service: str, segment: str, **more: str) -> Total:
+        given = labels | {"service": service, "segment": segment} | more
+        return Total(f"ragtrace_{name}_total", tuple(sorted(given.items())), 1.0, None)
+
+    judged = [
+        total("sli_requests", service, segment, scope="all", judge=judge)
+        for service, segment, judge in [("shop", "a", "j1"), ("shop", "b", "j2"), ("bank", "a", "j1")]
+    ]
+    known = series.zeros(fold([*judged, total("sli_distant_requests", "shop", "a")], SeriesBudget()))
+    found = {key.labels for key in known if key.instrument == "sli_distant_requests"}
+    assert {(service, segment, stage, judge) for service, segment, stage, _, _, judge in found} == {
+        ("shop", segment, "generation", "j1") for segment in ("a", "b")
+    }

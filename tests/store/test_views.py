@@ -148,7 +148,7 @@ def test_the_states_of_the_stages(store: Store, make_record: MakeRecord, make_fi
     stages = (
         StageFinding(stage="retrieval", state="suspected", reason="low_match", doubted=True),
         StageFinding(stage="ranking", state="sound"),
-        StageFinding(stage="generation", state="broken", doubted=True),
+        StageFinding(stage="generation", state="broken", doubted=True, distant=True),
     )
     found = replace(done.analysis, diagnosis=replace(done.analysis.diagnosis, stages=stages, judge="a1b2"))
     store.finish([Finished(job, found)])
@@ -157,12 +157,12 @@ def test_the_states_of_the_stages(store: Store, make_record: MakeRecord, make_fi
         assert [row[f"{each.stage}_state"] for each in stages] == ["suspected", "sound", "broken"]
         assert [row[f"{each.stage}_reason"] for each in stages] == ["low_match", None, None]
         assert (row["citation_state"], row["citation_reason"], row["judge"]) == (None, None, "a1b2")
-        assert row["doubted"] == "retrieval,generation"
+        assert row["doubted"] == "retrieval,generation,distant"
         assert list(row)[-1] == "doubted"  # behind what older queries know
     (sampled,) = store.scored(["r1"], ())
     assert sampled.states == {each.stage: each.state for each in stages}
     assert (sampled.reasons, sampled.judge) == ({"retrieval": "low_match"}, "a1b2")
-    assert sampled.doubted == {"retrieval", "generation"}
+    assert (sampled.doubted, sampled.is_distant) == ({"retrieval", "generation"}, True)
 
 
 @pytest.mark.parametrize(("states", "written"), [(("sound", "not_known"), ""), ((), None)])
@@ -177,7 +177,7 @@ def test_no_stage_in_doubt_is_not_the_same_as_nothing_known(
     store.finish([Finished(job, replace(done.analysis, diagnosis=replace(done.analysis.diagnosis, stages=stages)))])
     assert [row["doubted"] for row in _rows(store, "SELECT doubted FROM v_request")] == [written]
     (sampled,) = store.scored(["r1"], ())
-    assert sampled.doubted == frozenset()
+    assert (sampled.doubted, sampled.is_distant) == (frozenset(), False)
 
 
 def test_shares_are_those_of_the_newest_explanation(filled: Store) -> None:

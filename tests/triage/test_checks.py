@@ -29,14 +29,15 @@ def state_of(draw: float, suspected: float) -> StageState:
     return "sound"
 
 
-def sample(rows: Iterable[tuple[dict[Stage, StageState], Collection[Stage]]]) -> TrafficSample:
-    """Two days of requests: the states of each, and the stages that are in doubt."""
+def sample(rows: Iterable[tuple[dict[Stage, StageState], Collection[str]]]) -> TrafficSample:
+    """Two days of requests: the states of each, and the stages that are in doubt, or `distant`."""
     given = list(rows)
     drawn = tuple(
         Sampled(
             request_id=str(number), segment="a", started_at=int(number / len(given) * 48 * HOUR), head_probability=1.0,
             analyzer_version="8", verdict="no_break_found", reference="proxy", stage=None, cause=None,
-            suspected_rollout=None, states=states, reasons={}, scores={}, judge="j-1", doubted=frozenset(doubted),
+            suspected_rollout=None, states=states, reasons={}, scores={}, judge="j-1",
+            doubted=frozenset(STAGES).intersection(doubted), is_distant="distant" in doubted,
         )
         for number, (states, doubted) in enumerate(given)
     )  # fmt: skip
@@ -98,10 +99,10 @@ def test_a_share_that_fell_or_grew_a_little_has_not_risen() -> None:
 def of_shares(count: int = 2_000, states: Mapping[Stage, StageState] | None = None, **late: float) -> TrafficSample:
     """Requests of which a tenth is in doubt at each stage, in the last quarter this share, evenly and apart."""
 
-    def one(number: int) -> tuple[dict[Stage, StageState], Collection[Stage]]:
-        shares = dict.fromkeys(STAGES, 0.1) | (late if number / count >= 0.75 else {})
-        steps = dict(zip(STAGES, (37, 61, 83), strict=True))  # each goes through all hundredths
-        doubted = [stage for stage in STAGES if number * steps[stage] % 100 < shares[stage] * 100]
+    def one(number: int) -> tuple[dict[Stage, StageState], Collection[str]]:
+        shares = dict.fromkeys((*STAGES, "distant"), 0.1) | (late if number / count >= 0.75 else {})
+        steps = dict(zip(shares, (37, 61, 83, 71), strict=True))  # each goes through all hundredths
+        doubted = [name for name, step in steps.items() if number * step % 100 < shares[name] * 100]
         return {stage: (states or {}).get(stage, "sound") for stage in STAGES}, doubted
 
     return sample(map(one, range(count)))
@@ -123,6 +124,24 @@ def test_a_rise_begins_at_the_first_stage_that_rose_with_it() -> None:
         "generation": ("ranking", ()),
     }
     assert located(of_shares(generation=0.5)) == {"generation": (None, ())}
+
+
+def test_more_answers_far_from_their_questions_are_a_rise_of_generation() -> None:
+    """Where no more of them are in doubt; it follows from an earlier stage as any other does."""
+    drawn = of_shares(distant=0.3)
+    assert located(drawn) == {"generation": (None, ())}
+    (evidence,) = drawn.by_judge()
+    told = doubts(evidence)["generation"]
+    assert (told.what, told.unjudged.reasons[0].words) == ("distant", "answers far from their questions")
+    assert check(evidence, "generation", told.unjudged).finding.startswith("no break is proven, but more is in doubt")
+    assert located(of_shares(retrieval=0.3, distant=0.4)) == {
+        "retrieval": (None, ()),
+        "generation": ("retrieval", ()),
+    }
+    small = of_shares(8_000, retrieval=0.14, distant=0.17)
+    assert located(small) == {"retrieval": (None, ()), "generation": ("retrieval", ())}
+    (evidence,) = small.by_judge()
+    assert doubts(evidence)["retrieval"].what == "doubted"
 
 
 def test_a_rise_too_small_to_be_clear_is_told_where_a_clear_one_follows_from_it() -> None:
