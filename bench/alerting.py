@@ -123,11 +123,13 @@ def clear_rises(made: AlertPolicy, total: Counts, part: Counts) -> list[Rises]:
         enough = (n >= suspicion.minimum) & (past_n >= suspicion.minimum)
         with np.errstate(divide="ignore", invalid="ignore"):
             share, usual, sizes = k / n, past_k / past_n, 1 / n + 1 / past_n
-            z = 2 * (np.arcsin(np.sqrt(share)) - np.arcsin(np.sqrt(usual))) / np.sqrt(sizes)
+            effect = 2 * (np.arcsin(np.sqrt(share)) - np.arcsin(np.sqrt(usual)))
+            z = effect / np.sqrt(sizes)
+            is_large = (effect >= comparison.effect) & (share - usual >= comparison.points)
             pooled = (k + past_k + 0.5) / (n + past_n + 1)
             error = np.where(enough, np.sqrt(pooled * (1 - pooled) * sizes), 0.0)
             rise = np.where(enough, share - usual, 0.0)
-            found.append(Rises(rise, error, enough & (z > suspicion.z) & (rise >= comparison.rise)))
+            found.append(Rises(rise, error, enough & (z > suspicion.z) & is_large))
     return found
 
 
@@ -329,12 +331,16 @@ def main() -> None:
     if not pools:
         sys.exit(f"{options.results}: no domain has {options.least} sound requests; give more results or --least")
     print(f"{options.weeks} healthy weeks of {SEGMENTS} segments for each domain, sound requests only")
-    print(f"{'domain':22} facets  sound  /min  worst bad/(good+bad), % by stage           pages  tickets (most a week)")
+    print("worst bad/(good+bad) of a week, % by stage, and of the different requests that are drawn, broken/judged")
+    print(f"{'domain':22} facets  sound  /min  {'':68}  pages  tickets (most a week)")
     for (domain, has_facets), pool in pools.items():
         for rate in RATES:
             weeks = list(healthy_weeks(made, pool, rate, options.weeks, options.seed))
             bad = np.array([week.bad for week in weeks])
-            worst = " ".join(f"{name[:4]} {_worst(column)}" for name, column in zip(STAGES, bad.T, strict=True))
+            behind = _behind(pool.sound)
+            worst = " ".join(
+                f"{name[:4]} {_worst(column)} {of:>7}" for name, column, of in zip(STAGES, bad.T, behind, strict=True)
+            )
             pages = sum(alert.is_page for week in weeks for alert in week.alerts)
             tickets = [sum(not alert.is_page for alert in week.alerts) for week in weeks]
             head = f"{domain:22} {'yes' if has_facets else 'no':6} {len(pool.sound):6} {rate:5g}"
@@ -355,6 +361,13 @@ def main() -> None:
         for value in sorted({getattr(one, name) for one in found}):
             print(f"{value:45} {_summary([one for one in found if getattr(one, name) == value])}")
     print(f"\nall {'':41} {_summary(found)}")
+
+
+def _behind(requests: Requests) -> list[str]:
+    """Of different requests by stage those that are broken, and those that are judged: a week draws the same again."""
+    states = requests[:, : len(STAGES)]
+    broken, sound = ((states == state).sum(axis=0) for state in (BROKEN, SOUND))
+    return [f"{bad}/{bad + good}" for bad, good in zip(broken, sound, strict=True)]
 
 
 def _worst(column: NDArray[np.float64]) -> str:

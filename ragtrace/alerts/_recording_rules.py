@@ -347,7 +347,8 @@ def _comparing(comparison: RiseThreshold, suspicion: Suspicion, what: str) -> It
     enough = f"{suspicion.minimum:g}"
     yield {"record": before, "expr": f"clamp_max({past_count} / ({past} >= {enough}), 1)"}
     sizes = f"1 / ({every} >= {enough}) + 1 / {past}"
-    yield {"record": z, "expr": f"2 * (asin(sqrt({now})) - asin(sqrt({before})))\n/ sqrt({sizes})"}
+    effect = f"2 * (asin(sqrt({now})) - asin(sqrt({before})))"
+    yield {"record": z, "expr": f"{effect}\n/ sqrt({sizes})"}
     yield {"record": rise, "expr": f"({now} and {z}) - {before}"}
     pooled = f"({count} + {past_count} + 0.5) / ({every} + {past} + 1)"
     yield {
@@ -356,7 +357,7 @@ def _comparing(comparison: RiseThreshold, suspicion: Suspicion, what: str) -> It
     }
     yield {
         "record": _compared("clear_rise", window, what),
-        "expr": f"{rise} >= {comparison.rise:g}\nand {z} > {suspicion.z:g}",
+        "expr": f"{rise} >= {comparison.points:g}\nand {effect} >= {comparison.effect:.4g}\nand {z} > {suspicion.z:g}",
     }
 
 

@@ -23,6 +23,7 @@ from ragtrace.alerts._traffic import (
     gauge,
     judged,
     minutes,
+    raised,
     requests,
 )
 from ragtrace.wilson import wilson
@@ -385,20 +386,23 @@ def _suspected(
 def _suspected_with_an_earlier_stage(plan: Plan, upstream: Indicator, downstream: Indicator) -> AlertScenario:
     """A later stage rises clearly, an earlier one by too little to be clear, and by enough to be the cause."""
     before, after, _ = _rise(plan)
-    rise = plan.shortest.rise
-    more = {upstream.name: plan.usual[upstream.name] + 0.9 * rise, downstream.name: min(0.9, 3 * rise)}
-    usual = plan.phase(before)._replace(suspected=plan.usual, traffic=400.0)
-    phases = [usual, usual._replace(minutes=after, suspected=plan.usual | more)]
+    least, usual = plan.shortest.effect, plan.usual[upstream.name]
+    more = {upstream.name: raised(usual, 0.9 * least), downstream.name: min(0.9, 3 * (raised(usual, least) - usual))}
+    calm = plan.phase(before)._replace(suspected=plan.usual, traffic=400.0)
+    phases = [calm, calm._replace(minutes=after, suspected=plan.usual | more)]
     check = Expectation(before + after, (_alert(upstream, "SuspectedTicket"),), ever=True)
     return _over_hours("a later stage rises with an earlier one", plan, phases, [check])
 
 
 def _suspected_and_unsure_where(plan: Plan, upstream: Indicator, downstream: Indicator, times: float) -> AlertScenario:
     """Nobody is told while it is not sure whose it is. times: how the earlier stage's rise compares with the least that
-    makes it the cause."""
+    makes it the cause; by itself it is no clear one."""
     before, after, share = _rise(plan)
-    part = times * plan.made.settings.growth.suspected.part * (share - plan.usual[downstream.name])
-    more = {upstream.name: plan.usual[upstream.name] + part, downstream.name: share}
+    clear = plan.least_risen(plan.shortest, before - minutes(plan.shortest.window), plan.traffic)
+    part = times * plan.made.settings.growth.suspected.part
+    unclear = 0.8 * (clear - plan.usual[upstream.name])
+    rise = min(share - plan.usual[downstream.name], unclear / part)
+    more = {upstream.name: plan.usual[upstream.name] + part * rise, downstream.name: plan.usual[downstream.name] + rise}
     usual = plan.phase(before)._replace(suspected=plan.usual)
     phases = [usual, usual._replace(minutes=after, suspected=plan.usual | more)]
     return _over_hours(f"a rise that began at {upstream.name} or not: {times:g} of the least", plan, phases)
@@ -429,7 +433,7 @@ def _suspected_by_chance(plan: Plan, to: Indicator) -> AlertScenario:
     window, suspicion = minutes(plan.shortest.window), plan.made.settings.growth.suspected
     traffic = 1.2 * suspicion.minimum / window
     usual = Phase(before, plan.healthy, traffic, suspected={to.name: 0.2})
-    chance = usual._replace(minutes=after, suspected={to.name: 0.2 + 1.3 * plan.shortest.rise})
+    chance = usual._replace(minutes=after, suspected={to.name: raised(0.2, 1.3 * plan.shortest.effect)})
     return _over_hours("few requests, suspected by chance", plan, [usual, chance])
 
 
@@ -437,7 +441,8 @@ def _suspected_little_more(plan: Plan, to: Indicator) -> AlertScenario:
     """Many requests: a small rise is certain, and no matter."""
     before, after, _ = _rise(plan)
     usual = plan.phase(before)._replace(traffic=1000.0, suspected=plan.usual)
-    risen = plan.usual[to.name] + 0.6 * min(one.rise for one in plan.made.settings.growth.suspected.windows)
+    least = min(one.effect for one in plan.made.settings.growth.suspected.windows)
+    risen = raised(plan.usual[to.name], 0.6 * least)
     more = usual._replace(minutes=after, suspected=plan.usual | {to.name: risen})
     return _over_hours("a small rise in many requests", plan, [usual, more])
 

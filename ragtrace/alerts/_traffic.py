@@ -28,6 +28,7 @@ __all__ = [
     "gauge",
     "judged",
     "minutes",
+    "raised",
     "ramp",
     "requests",
     "scenario_test",
@@ -90,6 +91,11 @@ class AlertScenario(NamedTuple):
     series: tuple[Series, ...]
     checks: tuple[Expectation, ...]
     interval: int = 1
+
+
+def raised(share: float, effect: float) -> float:
+    """A share that is higher by so much after the arcsine transformation."""
+    return sin(asin(sqrt(share)) + effect / 2) ** 2
 
 
 def minutes(duration: Duration) -> int:
@@ -318,4 +324,4 @@ class Plan:
         """The smallest share that has risen from the usual one, `before` being the minutes of the baseline."""
         z = self.made.settings.growth.suspected.z
         error = sqrt(1 / (traffic * minutes(comparison.window)) + 1 / (traffic * before))
-        return max(_USUAL + comparison.rise, sin(asin(sqrt(_USUAL)) + z * error / 2) ** 2)
+        return max(_USUAL + comparison.points, raised(_USUAL, max(comparison.effect, z * error)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from math import inf, isfinite, nextafter
+from math import asin, inf, isfinite, nextafter, sqrt
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -18,6 +18,8 @@ from ragtrace import resources
 from ragtrace.errors import ConfigurationError
 
 __all__ = [
+    "RISES_BY",
+    "RISES_FROM",
     "AlertSettings",
     "BurnRate",
     "BurnRates",
@@ -37,9 +39,12 @@ __all__ = [
     "Suspicion",
     "UnjudgedThreshold",
     "check_bounds",
+    "effect",
     "read_settings",
 ]
 
+RISES_FROM: Final = 0.15  # the usual share of which `RiseThreshold.rise` is said
+RISES_BY: Final = 0.75  # of it, in points, at least, however small the usual share is
 # Mappings whose keys are names of the user's, or are checked against the registry.
 _OPEN: Final = ("targets", "owners", "receivers", "hold.page", "releases.required")
 
@@ -159,12 +164,33 @@ class Releases(_Authored, frozen=True):
     suspected: Duration
 
 
+def effect(share: float, usual: float) -> float:
+    """How far a share lies above another one, both in [0, 1], after the arcsine transformation that gives all shares
+    the same error: Cohen's h.
+
+    Source: J. Cohen, Statistical power analysis for the behavioral sciences, 1988, chapter 6.
+    """
+    return 2 * (asin(sqrt(share)) - asin(sqrt(usual)))
+
+
 class RiseThreshold(_Authored, frozen=True):
-    """A window, the baseline before it, and by how much a share must have risen, in [0, 1]."""
+    """A window, the baseline before it, and by how much a share must have risen, in [0, 1], where `RISES_FROM` is
+    usual: elsewhere by as much after the arcsine transformation, and by `points`: less of a smaller share, but not of
+    next to nothing."""
 
     window: Duration
     baseline: Duration
     rise: float
+
+    @property
+    def points(self) -> float:
+        """The least rise of any share, in [0, 1]."""
+        return RISES_BY * self.rise
+
+    @property
+    def effect(self) -> float:
+        """The least rise after the transformation."""
+        return effect(min(1.0, RISES_FROM + self.rise), RISES_FROM)
 
 
 class Suspicion(_Authored, frozen=True):

@@ -14,6 +14,7 @@ from ragtrace.dashboards._promql import RANGE, WINDOW, gained, increase, mean, q
 from ragtrace.registry import Instrument, Objective, StageInfo
 from ragtrace.registry.instruments import (
     RELEASE_TIMESTAMP,
+    SLI_DISTANT_REQUESTS,
     SLI_DOUBTED_REQUESTS,
     SLI_GOOD_REQUESTS,
     SLI_REQUESTS,
@@ -315,14 +316,21 @@ def states(stage: StageInfo, *, empty: str = ANALYZE) -> tuple[Panel, Panel, Pan
         shares_over_time(
             f"{stage.name.capitalize()}: share of requests in which it is in doubt, by segment",
             f"{SLI_DOUBTED_REQUESTS.brief} It proves nothing of one request; a share that has clearly "
-            "risen is a ticket to the owner of the first stage that rose.",
-            Target(
-                share(
-                    increase(SLI_DOUBTED_REQUESTS, "segment", *APART, window=WINDOW, stage=stage.name),
-                    increase(APPLIES, "segment", *APART, window=WINDOW, **labels),
-                ),
-                "{{segment}} ({{reference}}, {{judge}})",
-                exemplar=True,
+            "risen is a ticket to the owner of the first stage that rose."
+            + (f" Far from the question: {SLI_DISTANT_REQUESTS.brief}" if stage.name == "generation" else ""),
+            *(
+                Target(
+                    share(
+                        increase(counted, "segment", *APART, window=WINDOW, stage=stage.name),
+                        increase(APPLIES, "segment", *APART, window=WINDOW, **labels),
+                    ),
+                    f"{{{{segment}}}}{named} ({{{{reference}}}}, {{{{judge}}}})",
+                    exemplar=True,
+                )
+                for counted, named in (
+                    (SLI_DOUBTED_REQUESTS, ""),
+                    *([(SLI_DISTANT_REQUESTS, ", far from the question")] if stage.name == "generation" else []),
+                )
             ),
             width=24,
             links=(_only_this_segment("ragtrace-overview"),),

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtrace.alerts.settings import RISES_BY, RISES_FROM, effect
 from ragtrace.triage._report import Tally
 from ragtrace.wilson import ONE_SIDED_95, share_and_size, wilson
 
@@ -37,7 +38,9 @@ ENOUGH: Final = 10
 
 _EACH_SIDE: Final = 20  # requests on both sides, below which no share is said to have risen
 _CLEARLY: Final = 3.0  # standard errors of the difference of two shares
-_GROWTH: Final = 0.05  # by which a share must have grown to be worth a word
+_LEAST: Final = 0.05  # by which a share of `RISES_FROM` must have grown to be worth a word; others by as much,
+_GROWTH: Final = effect(RISES_FROM + _LEAST, RISES_FROM)  # after the transformation,
+_POINTS: Final = RISES_BY * _LEAST  # and by so much
 _BLOCKS: Final = 80  # places at which a search looks before it looks closely
 NEAR: Final = 2.0  # log-likelihood within which another place of the change is as good
 _ROUNDING: Final = 1e-9
@@ -56,14 +59,16 @@ def share_of(weighed: Weighed, z: float = ONE_SIDED_95) -> Tally:
 
 
 def has_risen(now: Weighed, before: Weighed) -> bool:
-    """Whether a share is clearly, and by five points or more, above what it was: two proportions, one-sided, with at
-    least twenty requests on both sides, or with what tells as much as twenty that were drawn evenly."""
+    """Whether a share is clearly above what it was, and by as much as five points of 15 % or more (`effect`): two
+    proportions, one-sided, with at least twenty requests on both sides, or with what tells as much as twenty that were
+    drawn evenly."""
     if not now or not before:
         return False
     if min(share_and_size(each)[1] for each in (now, before)) < _EACH_SIDE:
         return False
     grown, error = growth(now, before)
-    return grown >= max(_GROWTH, _CLEARLY * error)
+    shares = (share_and_size(each)[0] for each in (now, before))
+    return grown >= max(_POINTS, _CLEARLY * error) and effect(*shares) >= _GROWTH
 
 
 def growth(now: Weighed, before: Weighed) -> tuple[float, float]:

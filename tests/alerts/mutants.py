@@ -152,7 +152,7 @@ MUTANTS: Final = (
     Mutant(
         "a rise of next to nothing",
         "recording.yml",
-        _with(r"(ragtrace:sli_doubted:rise\w+) >= 0\.\d+", r"\1"),
+        _without(r" >= 0\.\d+(?=\n +and 2 \* \(asin)|\n +and 2 \* \(asin.*>= 0\.\d+"),
         "a small rise in many requests",
     ),
     Mutant(
@@ -194,7 +194,7 @@ MUTANTS: Final = (
     Mutant(
         "a rise began where anything rose at all",
         "recording.yml",
-        _with(rf"(\) > {_BY_RULE}) 0\.2 \*", r"\1 0 *"),
+        _with(rf"(\) > {_BY_RULE}) 0\.25 \*", r"\1 0 *"),
         "a later stage is suspected more",
     ),
     Mutant(

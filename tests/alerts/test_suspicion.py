@@ -81,6 +81,26 @@ def test_a_daily_cycle_is_no_rise(made: Made) -> None:
 
 
 @pytest.mark.parametrize(
+    ("usual", "now", "is_clear"),
+    [
+        (0.15, 0.201, True),
+        (0.15, 0.199, False),
+        (0.06, 0.1, True),  # four points are much of six
+        (0.4, 0.46, False),  # and six are little of forty
+        (0.4, 0.47, True),
+        (0.0, 0.035, False),  # but a few are little of nothing, too
+        (0.0, 0.04, True),
+    ],
+)
+def test_what_is_a_rise_depends_on_what_is_usual(made: Made, usual: float, now: float, is_clear: bool) -> None:
+    """Of very many requests, over a day against the week before."""
+    total = np.arange(WEEK + 24 * 60 + 1, dtype=np.float64)[None] * 1000
+    part = np.minimum(total, 1000 * WEEK) * usual + np.maximum(total - 1000 * WEEK, 0) * now
+    *_, day = clear_rises(made(), total, part)
+    assert bool(day.clear[0, -1]) == is_clear
+
+
+@pytest.mark.parametrize(
     ("rate", "rise", "within_hours"),
     [(20.0, 0.3, 2.5), (20.0, 0.15, 7), (1.0, 0.45, 5), (1.0, 0.3, 9), (1.0, 0.15, 26)],
 )

@@ -485,10 +485,15 @@ class Doubts(NamedTuple):
         return self.now[0] / self.now[1] - self.before[0] / self.before[1]
 
     @property
-    def z(self) -> float:
-        """How many standard errors lie between the shares, after the arcsine transformation."""
+    def effect(self) -> float:
+        """The same after the arcsine transformation."""
         now, before = (asin(sqrt(part / total)) for part, total in (self.now, self.before))
-        return 2 * (now - before) / sqrt(1 / self.now[1] + 1 / self.before[1])
+        return 2 * (now - before)
+
+    @property
+    def z(self) -> float:
+        """How many standard errors that is."""
+        return self.effect / sqrt(1 / self.now[1] + 1 / self.before[1])
 
     @property
     def error(self) -> float:
@@ -561,10 +566,10 @@ def test_the_recorded_rise_is_the_one_that_is_simulated(tmp_path: Path) -> None:
 def began(doubts: dict[str, Doubts]) -> set[str]:
     """Where clear rises began, walking from the first stage on; nowhere while it is not sure. Stages in their order."""
     suspicion = read_settings().growth.suspected
-    least = suspicion.windows[0].rise
+    least = suspicion.windows[0].effect
     found: set[str] = set()
     for clear in doubts.values():
-        if clear.rise < least or clear.z <= suspicion.z:
+        if clear.effect < least or clear.rise < suspicion.windows[0].points or clear.z <= suspicion.z:
             continue
         limit = suspicion.part * clear.rise
         for stage, one in doubts.items():
@@ -581,11 +586,11 @@ BEGINNINGS: list[tuple[dict[str, int], set[str]]] = [
     ({"generation": 120}, {"generation"}),
     ({"generation": 120, "retrieval": 70}, {"retrieval"}),
     ({"generation": 100, "retrieval": 47}, {"retrieval"}),  # too little to be a clear rise by itself
-    ({"generation": 120, "retrieval": 42}, set()),  # more than a fifth of the later rise, and not surely
-    ({"generation": 120, "retrieval": 36}, set()),  # less, and not surely
-    ({"generation": 120, "retrieval": 22}, {"generation"}),
+    ({"generation": 120, "retrieval": 46}, set()),  # more than a quarter of the later rise, and not surely
+    ({"generation": 120, "retrieval": 42}, set()),  # less, and not surely
+    ({"generation": 120, "retrieval": 34}, {"generation"}),
     ({"generation": 120, "retrieval": 5}, {"generation"}),
-    ({"generation": 120, "ranking": 60, "retrieval": 24}, {"ranking"}),
+    ({"generation": 120, "ranking": 60, "retrieval": 18}, {"ranking"}),
     ({"generation": 120, "ranking": 60, "retrieval": 60}, {"retrieval"}),
     ({"generation": 120, "ranking": 42}, set()),
     ({"citation": 110, "generation": 80}, {"generation"}),

@@ -156,7 +156,7 @@ def test_a_rise_too_small_to_be_clear_is_told_where_a_clear_one_follows_from_it(
 
 
 def test_a_small_rise_is_not_the_cause_of_a_large_one() -> None:
-    """A fifth of it decides, surely above or surely below; between the two nobody is sure, and that is said."""
+    """A quarter of it decides, surely above or surely below; between the two nobody is sure, and that is said."""
     assert located(of_shares(4_000, retrieval=0.12, generation=0.7)) == {"generation": (None, ())}
     assert located(of_shares(2_000, retrieval=0.14, generation=0.3)) == {"generation": (None, ("retrieval",))}
 

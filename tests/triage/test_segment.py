@@ -223,7 +223,7 @@ def test_chance_is_not_taken_for_a_break(fill: Fill) -> None:
 def test_worse_within_the_objective_is_told_and_no_break(fill: Fill) -> None:
     """From none to one in thirty of very many."""
     report = walk(
-        fill(*(Break("ranking", 1.0, 0.5 + step / 60, 0.5 + step / 60 + 0.0006) for step in range(30)), count=6000)
+        fill(*(Break("ranking", 1.0, 0.5 + step / 60, 0.5 + step / 60 + 0.0005) for step in range(30)), count=6000)
     )
     assert states(report)["ranking"] == "worse"
     assert report.stage is None
@@ -458,7 +458,7 @@ def test_what_follows_from_an_earlier_stage_is_said_to(store: Store) -> None:
 
 
 def test_a_small_rise_that_a_clear_one_follows_from_has_its_beginning_and_release(store: Store) -> None:
-    """Too little of retrieval to be seen by itself, and surely a fifth of the rise of generation."""
+    """Too little of retrieval to be seen by itself, and surely a quarter of the rise of generation."""
 
     class Dragging(Traffic):
         def findings(self, broken: Break | None) -> tuple[StageFinding, ...]:
@@ -480,7 +480,7 @@ def test_a_small_rise_that_a_clear_one_follows_from_has_its_beginning_and_releas
 
 
 def test_where_it_may_have_begun_is_said_not_to_be_sure(fill: Fill) -> None:
-    """Retrieval is in doubt as often as ever, and chance might hide a fifth of the rise of generation."""
+    """Retrieval is in doubt as often as ever, and chance might hide a quarter of the rise of generation."""
     breaks = (
         Break("retrieval", 0.1, 0.0, state="suspected", reason="low_match"),
         Break("generation", 0.2, 0.75, state="suspected", reason="unsupported"),
