@@ -138,7 +138,7 @@ def test_more_answers_far_from_their_questions_are_a_rise_of_generation() -> Non
         "retrieval": (None, ()),
         "generation": ("retrieval", ()),
     }
-    small = of_shares(8_000, retrieval=0.14, distant=0.17)
+    small = of_shares(8_000, retrieval=0.135, distant=0.17)
     assert located(small) == {"retrieval": (None, ()), "generation": ("retrieval", ())}
     (evidence,) = small.by_judge()
     assert doubts(evidence)["retrieval"].what == "doubted"
@@ -146,8 +146,8 @@ def test_more_answers_far_from_their_questions_are_a_rise_of_generation() -> Non
 
 def test_a_rise_too_small_to_be_clear_is_told_where_a_clear_one_follows_from_it() -> None:
     """Four points are certain of so many requests, and by themselves not worth a word."""
-    assert located(of_shares(8_000, retrieval=0.14)) == {}
-    drawn = of_shares(8_000, retrieval=0.14, generation=0.17)
+    assert located(of_shares(8_000, retrieval=0.135)) == {}
+    drawn = of_shares(8_000, retrieval=0.135, generation=0.17)
     assert located(drawn) == {"retrieval": (None, ()), "generation": ("retrieval", ())}
     (evidence,) = drawn.by_judge()
     told = doubts(evidence)["retrieval"].unjudged
