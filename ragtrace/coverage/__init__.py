@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragtrace.coverage._claims import abstains_somewhere, is_abstention, split_claims
+from ragtrace.coverage._claims import split_claims
 from ragtrace.coverage._equivalence import PromptEvidence
 from ragtrace.coverage._evidence import (
     asked,
@@ -27,6 +27,7 @@ from ragtrace.coverage._reference import (
     proxy_reference,
     standings,
 )
+from ragtrace.coverage._refusals import abstains_somewhere, is_abstention
 from ragtrace.coverage.answer import (
     answer_coverage,
     claim_supports,

@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence, Set
 from typing import Final, Literal, TypeAlias
 
-from ragtrace.coverage._claims import is_abstention
 from ragtrace.coverage._equivalence import answering_sentences, spoken
+from ragtrace.coverage._refusals import is_abstention
 from ragtrace.types import (
     Claim,
     GenerateRun,

@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace as dataclass_replace
 from typing import Final, NamedTuple
 
-from ragtrace.coverage._claims import claim_weight, is_abstention, negated_items, shared_citations, split_claims
+from ragtrace.coverage._claims import claim_weight, negated_items, shared_citations, split_claims
+from ragtrace.coverage._refusals import is_abstention
 from ragtrace.coverage.citations import SUPPORTED, without_citations
 from ragtrace.coverage.support import Evidence, Lexical, Statement, Support, Vocabulary, opposition
 from ragtrace.coverage.support.contradiction import containment, rarities_of

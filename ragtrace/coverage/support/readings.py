@@ -12,7 +12,7 @@ from itertools import chain, pairwise
 from operator import or_
 from typing import Any, Final, NamedTuple
 
-from ragtrace.coverage._claims import FRAME_WORDS, mentions_blanked
+from ragtrace.coverage._refusals import FRAME_WORDS, mentions_blanked
 from ragtrace.coverage.citations import without_citations
 from ragtrace.coverage.support._placement import Placed
 from ragtrace.coverage.text import (
