@@ -130,7 +130,7 @@ def test_a_number_of_another_unit_contradicts_where_no_chunk_states_it() -> None
     worming = "Adult dogs and outdoor cats should be wormed every three months."
     claim = "About four times a year, i.e. every three months."
     assert judge(claim, worming, booster).contradiction == 0.0
-    assert judge("A booster is due every three months.", booster).contradiction > 0.0
+    assert (judge("A booster is due every three months.", booster).contradiction or 0.0) > 0.0
 
 
 def test_a_claim_that_joins_two_sentences_is_compared_with_each() -> None:
