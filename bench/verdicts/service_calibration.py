@@ -19,7 +19,7 @@ from ragtrace.analyze import ServiceView, examine
 from ragtrace.analyze._stage_states import Case, judge_stages
 from ragtrace.analyze._verification import judge_batch
 from ragtrace.analyze.diagnosis import first_broken
-from ragtrace.analyze.service_calibration import FEWEST, JudgeAll, Lines, Untouched, calibrate_lines
+from ragtrace.analyze.service_calibration import FEWEST, FittedLines, JudgeAll, Untouched, calibrate_lines
 from ragtrace.coverage import Verifier
 from ragtrace.store import FaultFigures
 from ragtrace.types import Analysis, RequestRecord, replace
@@ -37,7 +37,7 @@ class Promise:
     have, then by those that were fitted."""
 
     domain: str
-    lines: Lines
+    lines: FittedLines
     sound: int
     blamed: tuple[int, int]
     broken: int
@@ -124,7 +124,7 @@ def _judge(views: Mapping[str, ServiceView], model: Verifier | None) -> JudgeAll
     return judge
 
 
-def _measured(domain: Domain, held: Sequence[_Asked], lines: Lines, judge: JudgeAll) -> Promise:
+def _measured(domain: Domain, held: Sequence[_Asked], lines: FittedLines, judge: JudgeAll) -> Promise:
     sound, broken, blamed, right = 0, 0, [0, 0], [0, 0]
     found = judge([each.record for each in held])
     for each in held:
@@ -138,7 +138,7 @@ def _measured(domain: Domain, held: Sequence[_Asked], lines: Lines, judge: Judge
     return Promise(domain.name, lines, sound, (blamed[0], blamed[1]), broken, (right[0], right[1]))
 
 
-def _named(analysis: Analysis, case: Case, lines: Lines) -> tuple[Stage | None, Stage | None]:
+def _named(analysis: Analysis, case: Case, lines: FittedLines) -> tuple[Stage | None, Stage | None]:
     """The stage that is named by the lines that all services have, and by those that were fitted."""
     if not analysis.diagnosis.stages:
         return None, None

@@ -32,8 +32,8 @@ __all__ = [
     "COPIES",
     "ENOUGH_SOUND",
     "FEWEST",
+    "FittedLines",
     "JudgeAll",
-    "Lines",
     "Untouched",
     "calibrate_lines",
     "judge_as_worker",
@@ -68,7 +68,7 @@ class Untouched:
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class FittedLines:
     """What was fitted; as `ServiceCalibration` has it."""
 
     raised: dict[str, float | None]
@@ -107,7 +107,7 @@ def calibrate_lines(
     bound: float = BOUND,
     copies: int = COPIES,
     seed: int = 0,
-) -> Lines:
+) -> FittedLines:
     """Fit the lines of proof of one service and judge.
 
     current: the lines by which it is judged now. None of them comes down, unless at least `ENOUGH_SOUND` of the
@@ -126,7 +126,7 @@ def calibrate_lines(
     if is_measured:
         raised = _lower(raised, known, broken, bound)
     share, high = _blamed(known, raised)
-    return Lines(
+    return FittedLines(
         raised,
         len(plain),
         share,

@@ -14,7 +14,7 @@ from ragtrace.analyze.diagnosis import not_known_before
 from ragtrace.analyze.services import remedy
 from ragtrace.coverage import united
 from ragtrace.export.findings import claim_summary, is_outdated, verdict_words
-from ragtrace.export.request_view import ChunkView, Fault, RequestView, Words, request_view, stage_times
+from ragtrace.export.request_view import ChunkView, FaultView, RequestView, Words, request_view, stage_times
 from ragtrace.plausible_values import sentences
 from ragtrace.registry.instruments import ANSWER_RELEVANCE, STAGES
 from ragtrace.registry.wording import FIXES, STATES, cause_words, probe_lines, reason_words
@@ -210,7 +210,7 @@ def _unmet(match: FacetMatch) -> str:
     return f"no candidate; {match.contradicted_by}: {match.given}" if match.contradicted_by else "no candidate"
 
 
-def _faults(faults: Sequence[Fault]) -> Iterator[RenderableType]:
+def _faults(faults: Sequence[FaultView]) -> Iterator[RenderableType]:
     """What went wrong: the first proofs, with the words in which two texts differ underlined."""
     yield Text("what went wrong", style=_HEAD)
     for fault in faults[:_FAULTS]:

@@ -40,7 +40,7 @@ __all__ = [
     "LONGEST",
     "ChunkView",
     "ClaimLink",
-    "Fault",
+    "FaultView",
     "Piece",
     "RequestView",
     "StageView",
@@ -148,7 +148,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class FaultView:
     """What went wrong, as somebody sees it who has never seen this page: a claim beside the sentence of its chunk, or
     a needed chunk and where it was lost."""
 
@@ -173,7 +173,7 @@ class RequestView:
     cause: str | None
     fix: str | None
     stages: tuple[StageView, ...]
-    faults: tuple[Fault, ...]
+    faults: tuple[FaultView, ...]
     chunks: tuple[ChunkView, ...]
     read: tuple[ChunkView, ...]
     claims: tuple[ClaimLink, ...]
@@ -478,7 +478,7 @@ def _faults(
     links: Sequence[ClaimLink],
     by_id: Mapping[str, ChunkView],
     known: Mapping[str, tuple[str, str]],
-) -> Iterator[Fault]:
+) -> Iterator[FaultView]:
     """What to look at first, of the stage that broke first."""
     stage = analysis.diagnosis.stage if analysis else None
     if analysis is None or stage is None:
@@ -494,7 +494,7 @@ def _faults(
             cites = [line.text for line in link.view.lines if line.label == "cites"]
             if any("does not support" in text or "nothing" in text for text in cites):
                 title = f"Claim {link.view.number} cites {cites[0]}"
-                yield Fault(title, (Words(link.view.text, False),), link=f"#claim-{link.view.number}")
+                yield FaultView(title, (Words(link.view.text, False),), link=f"#claim-{link.view.number}")
 
 
 def _losses(
@@ -503,7 +503,7 @@ def _losses(
     by_id: Mapping[str, ChunkView],
     known: Mapping[str, tuple[str, str]],
     versions: Mapping[str, str],
-) -> Iterator[Fault]:
+) -> Iterator[FaultView]:
     """The needed chunks that the stage lost, with their words and what decided it, and what no candidate holds."""
     places = (
         ("retrieval",) if stage == "retrieval" else ("rerank", "packing", "truncation")
@@ -520,15 +520,15 @@ def _losses(
         why = f"as index {version} returned it to another request" if version else ""
         if decided in versions:
             why = f"{decided}={versions[decided]} decided this"
-        yield Fault(f"Needed, but {chunk.loss}", (), words, chunk.chunk_id, why, f"#chunk-{chunk.number}")
+        yield FaultView(f"Needed, but {chunk.loss}", (), words, chunk.chunk_id, why, f"#chunk-{chunk.number}")
     if stage == "retrieval":
         for match in analysis.facets:
             if match.chunk_id is None and not match.reason and not match.facet.weak:
                 other = f"; {match.contradicted_by} says {match.given}" if match.contradicted_by else ""
-                yield Fault(f"No candidate holds the {match.facet.kind} {match.facet.value} of the question{other}")
+                yield FaultView(f"No candidate holds the {match.facet.kind} {match.facet.value} of the question{other}")
 
 
-def _claim_fault(link: ClaimLink, by_id: Mapping[str, ChunkView]) -> Fault:
+def _claim_fault(link: ClaimLink, by_id: Mapping[str, ChunkView]) -> FaultView:
     """A claim beside the sentence that decides on it, with the words in which they differ."""
     rationale, number = link.view.rationale, link.view.number
     state = next((line.text for line in link.view.lines if line.kind == "state"), "")
@@ -536,11 +536,11 @@ def _claim_fault(link: ClaimLink, by_id: Mapping[str, ChunkView]) -> Fault:
     title = f"Claim {number} {words.get(link.view.state or '', f'is {link.view.state} by the prompt')}"
     if rationale is None:
         title += ": no chunk of it says the same"
-        return Fault(title, (Words(link.view.text, False),), link=f"#claim-{number}", tone=link.tone)
+        return FaultView(title, (Words(link.view.text, False),), link=f"#claim-{number}", tone=link.tone)
     said, given = _compared(link.view.text, rationale.text)
     if not any(word.differs for word in said) and (values := _VALUES.search(state)):
         said, given = _around(link.view.text, values[1]), _around(rationale.text, values[2])
-    return Fault(title, said, given, rationale.chunk_id, state, f"#evidence-{number}", link.tone)
+    return FaultView(title, said, given, rationale.chunk_id, state, f"#evidence-{number}", link.tone)
 
 
 def _compared(said: str, given: str) -> tuple[tuple[Words, ...], tuple[Words, ...]]:

@@ -53,7 +53,7 @@ from ragtrace.types import (
 __all__ = [
     "KEY",
     "JoinedRecording",
-    "Left",
+    "LeavingStage",
     "Part",
     "RequestDraft",
     "RequestRecording",
@@ -92,7 +92,7 @@ class RequestRecording(Recording):
     tenant_id: str | None = None
     session_id: str | None = None
     prompt: str | None = None
-    latest: Left | None = None  # the stage whose chunks the next one goes on with
+    latest: LeavingStage | None = None  # the stage whose chunks the next one goes on with
     head_sampled = True
     head_probability = 1.0
     is_decided = False
@@ -550,7 +550,7 @@ class _LateDraft(_Draft):
         self.end_spans()
 
 
-class Left(Protocol):
+class LeavingStage(Protocol):
     """A stage that left chunks for the next one."""
 
     def left(self) -> list[str]:
@@ -572,7 +572,7 @@ class StageInput:
 
     def __init__(
         self,
-        left: Left | None = None,
+        left: LeavingStage | None = None,
         whole: _Source | None = None,
         parts: Sequence[tuple[_Source, int] | Chunk] = (),
     ) -> None:
@@ -580,7 +580,7 @@ class StageInput:
         self._whole = whole
         self._parts = parts
 
-    def sources(self) -> tuple[Left | None, _Source | None, Sequence[tuple[_Source, int] | Chunk]]:
+    def sources(self) -> tuple[LeavingStage | None, _Source | None, Sequence[tuple[_Source, int] | Chunk]]:
         """Where it comes from: one of the three."""
         return self._left, self._whole, self._parts
 

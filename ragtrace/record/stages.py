@@ -42,7 +42,7 @@ from ragtrace.record.coercion.chunks import APART, items_of
 from ragtrace.record.coercion.recognition import KnownColumns, plain_moves, ranks_of, read_moves
 from ragtrace.record.coercion.values import candidates_of, label, size, whole
 from ragtrace.record.guard import guarded
-from ragtrace.record.requests import KEY, Left, Part, RequestRecording, StageInput, is_joined
+from ragtrace.record.requests import KEY, LeavingStage, Part, RequestRecording, StageInput, is_joined
 from ragtrace.types import GenerateRun, Generation, PackRun, RerankRun, RetrieveRun, StageRun, replace
 
 __all__ = ["GenerateRecording", "PackRecording", "RerankRecording", "RetrieveRecording", "StageRecording"]
@@ -204,7 +204,7 @@ class RankingRecording(StageRecording):
     _taken: SnapshotColumns | Frozen | Chunks = Frozen([], 0)
     _ids: dict[int, str] = {}  # noqa: RUF012 - replaced, never changed
     _left: tuple[str, ...] = ()
-    _before: Left | None = None  # what this one, of the same kind, follows
+    _before: LeavingStage | None = None  # what this one, of the same kind, follows
     _earlier = 0  # how many parts had ended before
     _columns: PlainChunks | None = None  # of what was taken and is not read, once they were asked for
 
