@@ -23,6 +23,7 @@ from ragtrace.types import Candidate, Claim, PackedChunk, replace
 __all__ = [
     "ENTAILMENT",
     "LEAST_BY_WORDS",
+    "TOGETHER",
     "AnswerJudge",
     "Borne",
     "Calibrated",

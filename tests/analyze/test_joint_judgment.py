@@ -104,8 +104,8 @@ def test_evidence_outside_of_the_prompt_breaks_ranking() -> None:
 
 def test_evidence_that_is_nowhere_is_suspected_of_retrieval_and_never_proves_it() -> None:
     """The corpus may lack it."""
-    gone = {"packed_odds": -NINETEEN, "left_odds": -NINETEEN, "rest_odds": -NINETEEN, "borne": (-5.0, -5.0),
-            "pool_match": 0.2, "packed_match": 0.2, "left_match": 0.1}  # fmt: skip
+    odds = dict.fromkeys(("packed_odds", "left_odds", "rest_odds"), -NINETEEN)
+    gone: dict[str, Any] = odds | {"borne": (-5.0, -5.0), "pool_match": 0.2, "packed_match": 0.2, "left_match": 0.1}
     found = judged(**gone)
     assert found["retrieval"].state == "suspected"
     assert "broken" not in {each.state for each in found.values()}

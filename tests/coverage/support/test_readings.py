@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.coverage.support.readings import Evidence
+from ragtrace.coverage.support.readings import Evidence, Reading, SentenceWindow
 
 TEXTS = [
     "",
@@ -36,7 +36,8 @@ def test_the_values_of_windows(text: str) -> None:
 def test_numbers_are_those_of_the_figures(text: str) -> None:
     """In the whole chunk and in each of its windows, wherever a table has them."""
     reading = Evidence.read("c", text).reading
-    for part in (reading, *reading.windows):
+    parts: list[Reading | SentenceWindow] = [reading, *reading.windows]
+    for part in parts:
         assert part.numbers == tuple(figure.value for figure in part.figures)
 
 
