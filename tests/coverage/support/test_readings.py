@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.coverage.support.readings import Evidence, Reading, SentenceWindow
+from ragtrace.coverage.support.readings import Evidence
 
 TEXTS = [
     "",
@@ -36,9 +36,9 @@ def test_the_values_of_windows(text: str) -> None:
 def test_numbers_are_those_of_the_figures(text: str) -> None:
     """In the whole chunk and in each of its windows, wherever a table has them."""
     reading = Evidence.read("c", text).reading
-    parts: list[Reading | SentenceWindow] = [reading, *reading.windows]
-    for part in parts:
-        assert part.numbers == tuple(figure.value for figure in part.figures)
+    assert reading.numbers == tuple(figure.value for figure in reading.figures)
+    for window in reading.windows:
+        assert window.numbers == tuple(figure.value for figure in window.figures)
 
 
 def test_values_are_asked_for_by_what_they_say() -> None:
