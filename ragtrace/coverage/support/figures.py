@@ -37,7 +37,7 @@ SPECIFIC: Final = 4  # digits of a figure that hardly comes about by chance, so 
 NEAR: Final = 0.5  # share of the words of the best row that such a row has
 _OPERATIONS: Final = {
     "sum": r"""total | altogether | combined | together | sum | in\s+all | overall | plus | and\s+another |
-        add\w* | until""",
+        add\w* | until | made\s+up\s+of""",
     "difference": r"""differ\w* | minus | more | less | fewer | higher | lower | longer | shorter | later |
         earlier | cheaper | dearer | smaller | larger | bigger | above | below | ahead | behind | increas\w* |
         decreas\w* | declin\w* | grew | grow\w* | rose | risen | rises? | rising | fell | fallen |
@@ -82,6 +82,7 @@ _CONSTANTS: Final = (
     (r"\bmonth", (12.0, 30.0)), (r"\bweek", (7.0, 52.0)), (r"\bday|\bdaily", (7.0, 30.0, 365.0, 24.0)),
     (r"\byear|\bannual|\bannum", (12.0, 52.0, 365.0)), (r"\bhour", (24.0, 60.0)), (r"\bminute", (60.0,)),
 )  # fmt: skip
+_PARTS_OF_ONE: Final = frozenset((2.0, 3.0, 4.0))  # a half, a third, a quarter
 _SCALES: Final = (1e3, 1e6, 1e9)
 _SCALED: Final = re.compile(r"(?:hundred|thousand|k|million|m|mn|billion|bn|trillion)\b|000$", re.IGNORECASE)
 _FRACTION: Final = re.compile(r"[.,](\d+)(?!.*\d[.,])")
@@ -561,7 +562,12 @@ def _several(unit: str, own: Sequence[_Operand], operations: Set[str], text: str
 
 
 def _times(unit: str, operands: Sequence[_Operand], wording: _Wording) -> Iterator[float]:
-    """Multiples and parts by constants that the words name: halves, months of a year, hours of a day."""
+    """Multiples and parts by constants that the words name: halves, months of a year, hours of a day; what is left
+    after a discount of a quarter."""
+    if wording.cues & {"growth", "difference"}:
+        numbers = [number for operand in operands if (number := _in(unit, operand)) is not None]
+        yield from (number * (1 + sign / part) for number in numbers for part in wording.constants & _PARTS_OF_ONE
+                    for sign in (1, -1))  # fmt: skip
     if not wording.cues & {"product", "ratio"}:
         return
     for operand in operands:
@@ -618,7 +624,7 @@ def _expressions(claim: str) -> Iterator[float]:
 
 
 def _charged(answer: str) -> Iterator[float]:
-    """What several counts at their prices come to: "six nights at €18.00 and the seventh at €15.50"."""
+    """What counts at their prices come to: "three days at $85", "six nights at €18.00 and the seventh at €15.50"."""
     parts: list[tuple[int, float]] = []
     for part in _AT_PRICE.finditer(answer):
         written = (part.group("count") or "1").casefold()
@@ -626,7 +632,7 @@ def _charged(answer: str) -> Iterator[float]:
         if parts and not _AND.fullmatch(answer, parts[-1][0], part.start()):
             parts = []
         parts.append((part.end(), float(count) * _number(part.group("price"))))
-        if len(parts) > 1:
+        if count > 1 or len(parts) > 1:
             yield math.fsum(amount for _, amount in parts)
 
 

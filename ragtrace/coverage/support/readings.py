@@ -306,6 +306,9 @@ _WRITTEN: Final = re.compile(r"\w+")
 _CONTRACTED: Final = re.compile(r"(\w)n['’]t\b")
 _LABEL: Final = re.compile(r"[^:]{1,60}:\s")
 _NUMBERED: Final = re.compile(r"\b((?:step|option)\s)(\d{1,2})\b", re.IGNORECASE)
+_DAY: Final = re.compile(r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b")
+_LEAVES_OUT: Final = re.compile(r"\b(?:not|never|no|except|excluding|closed)\s(?:on\s)?$", re.IGNORECASE)
+"""A day that is left out ("not on Sundays") need not be named where the others are: Monday to Saturday."""
 _ABBREVIATED: Final = re.compile(r"(?<![\w'’-])((?:[\w'’-]+ ){2,7})\(([A-Z]{2,7})s?\)")
 LONG: Final = 4  # letters from which a capitalized word is taken to be a name
 
@@ -390,7 +393,8 @@ def _names(text: str, words: frozenset[str]) -> list[Name]:
     found: list[Name] = []
     for match in _NAME.finditer(text, label.end() if label else 0):
         folded = match.group().casefold()
-        if match.start() not in known and not _PART.match(text, match.start()):
+        is_left_out = _DAY.match(text, match.start()) and _LEAVES_OUT.search(text[: match.start()])
+        if match.start() not in known and not _PART.match(text, match.start()) and not is_left_out:
             found += [Name(term, without_accents(folded[start : start + len(term)]), match.group())
                       for term, start in located_terms(folded) if len(term) >= LONG and term in words]  # fmt: skip
     return found

@@ -253,3 +253,27 @@ def test_so_many_beside_a_price_are_computed() -> None:
 def test_times_of_the_day(claim: str, expected: str) -> None:
     """Stated on either clock; how long it is between two, and so long before one, is computed."""
     assert origin(claim, "We are open from 8:30 to 18:30. Please arrive half an hour before.") == expected
+
+
+@pytest.mark.parametrize(
+    ("evidence", "question", "claim", "answer", "wrong"),
+    [
+        ("Five days are free for dry boxes. After that $85 a day is due.", "A dry box stood eight days. What is due?",
+         "{}.", "{}. Five days are free, which leaves three days at $85.", ("$255", "$265")),
+        ("Crews pay £350 for the first hour and £180 for each further hour.", "What would a crew pay for three hours?",
+         "{}, made up of £350 for the first hour and twice £180 for the two after it.", "", ("£710", "£730")),
+        ("The beginners' course costs €190; members get a quarter off.", "What would a member pay for the course?",
+         "It costs members {} after their discount of a quarter.", "", ("€142.50", "€148.50")),
+    ],
+)  # fmt: skip
+def test_what_short_answers_reckon(
+    evidence: str, question: str, claim: str, answer: str, wrong: tuple[str, str]
+) -> None:
+    """A count at its price, a first hour and two further ones, a price less a quarter; another amount is none."""
+    figures = Figures([Reading(evidence)], question)
+    found = []
+    for amount in wrong:
+        said = claim.format(amount)
+        found.append(figures.origin(values(said)[0], said, answer.format(amount) or said))
+    assert found[0] == "computed"
+    assert found[1] != "computed"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.coverage.support.readings import Evidence
+from ragtrace.coverage.support.readings import Evidence, Statement
+from ragtrace.types import Claim
 
 TEXTS = [
     "",
@@ -48,3 +49,21 @@ def test_values_are_asked_for_by_what_they_say() -> None:
         stated.holds(value) for value in Evidence.read("q", "EUR 500, 2 days, May 2024, USD 500, 2023").reading.values
     ]
     assert held == [True, True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("claim", "names"),
+    [
+        ("The concierge works from 18:00, and not on Sundays.", []),
+        ("We are open daily except Mondays.", []),
+        ("The concierge works on Sundays.", ["Sundays"]),
+        ("The tour does not start on a Sunday.", ["Sunday"]),
+    ],
+)
+def test_a_day_that_is_left_out_is_no_name(claim: str, names: list[str]) -> None:
+    """ "Monday to Saturday" says that Sundays are not among them without naming them."""
+    assert [
+        name.written
+        for name in Statement.read(Claim(text=claim, start=0, end=len(claim))).names
+        if name.written.endswith(("day", "days"))
+    ] == names
