@@ -102,7 +102,9 @@ BY_SERVICE: dict[str, list[tuple[str, ...]]] = {
     "grade entities": [],  # the same
     "citing forget": [(SERVICE,)],
     "totals forget": [(*OF, "--yes", "--json")],
+    "gold forget": [("what?", *OF)],
     "gold import": [("golds.jsonl", *OF)],
+    "gold list": [OF, (*OF, "--json")],
     "jobs list": [(*OF, "--json")],
     "jobs retry": [("--all", *OF)],
     "jobs drop": [("--all", "--state", "dead", *OF)],
