@@ -104,8 +104,9 @@ def record(number: int, texts: Sequence[str]) -> RequestRecord:
 
 
 def analyze(store: Store) -> None:
-    """The real worker."""
-    worker.run(store)
+    """The real worker, as `ragtrace analyze` runs it."""
+    with worker.rare_collections():
+        worker.run(store)
 
 
 def end_unanalyzed(store: Store) -> None:

@@ -107,7 +107,7 @@ def analyze(
     from ragtrace.analyze.executors import Work, executor_of
     from ragtrace.analyze.explainer import Depths
     from ragtrace.analyze.probe_schedule import ProbeBudget
-    from ragtrace.analyze.worker import LEASE_SECONDS, WorkerSettings
+    from ragtrace.analyze.worker import LEASE_SECONDS, WorkerSettings, rare_collections
     from ragtrace.attribution import Method
     from ragtrace.cli.terminal import existing
     from ragtrace.config import load
@@ -170,7 +170,7 @@ def analyze(
             opened.redo(service=service, since=began, again=again)
         kinds = (COVERAGE, ATTRIBUTION) if generator or retriever else (COVERAGE,)
         waiting = sum(opened.queue_depth(kind)["pending"] for kind in kinds)
-    with Ending() as ending, progress() as bar:
+    with Ending() as ending, progress() as bar, rare_collections():
         task = bar.add_task("analyzing", total=None if follow else min(waiting, limit or waiting))
         summary = chosen.run(
             work,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sqlite3
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.analyze import examine, worker
-from ragtrace.analyze.worker import WorkerSettings, WorkSummary
+from ragtrace.analyze.worker import WorkerSettings, WorkSummary, rare_collections
 from ragtrace.store import Store
 from ragtrace.types import RequestRecord, content_hash
 from tests.analyze.examples import fill, outcome, request
@@ -113,3 +114,17 @@ def test_killed_workers_lose_and_double_nothing(tmp_path: Path) -> None:
     time.sleep(0.4)  # until the last lease has run out
     worker.run(rough)
     assert outcome(rough, ids) == outcome(calm, ids)
+
+
+def test_garbage_is_collected_as_before_when_the_work_is_done() -> None:
+    """Also where it fails: the thresholds are the whole process's."""
+
+    def fail() -> None:
+        with rare_collections():
+            assert gc.get_threshold()[0] > before[0]
+            raise ValueError("broken")
+
+    before = gc.get_threshold()
+    with pytest.raises(ValueError, match="broken"):
+        fail()
+    assert gc.get_threshold() == before

@@ -31,7 +31,7 @@ from ragtrace.analyze.executors._work import (
     sendable,
     visible_gpus,
 )
-from ragtrace.analyze.worker import WorkSummary
+from ragtrace.analyze.worker import WorkSummary, rare_collections
 from ragtrace.errors import WorkerError
 
 __all__ = ["ProcessExecutor", "ThreadExecutor"]
@@ -167,4 +167,5 @@ def _main(connection: Connection, work: Work, owner: str) -> None:
         except OSError:
             _log.debug("nobody is left to hear of %s", owner)
 
-    report(work, owner, tell, lambda: bool(signals) or connection.poll())
+    with rare_collections():
+        report(work, owner, tell, lambda: bool(signals) or connection.poll())

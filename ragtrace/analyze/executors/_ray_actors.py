@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from ragtrace.analyze.executors._supervisor import watch
 from ragtrace.analyze.executors._work import OnProgress, State, Stop, Work, gpus_for_each, report, sendable
-from ragtrace.analyze.worker import WorkSummary
+from ragtrace.analyze.worker import WorkSummary, rare_collections
 from ragtrace.config import PREFIX
 from ragtrace.engines.models import load_package
 from ragtrace.errors import ConfigurationError, WorkerError
@@ -127,6 +127,12 @@ class _RayWorker:
         self._ray.kill(self._actor)
 
 
+def _report(*arguments: Any) -> None:
+    """`report` in a process of its own."""
+    with rare_collections():
+        report(*arguments)
+
+
 class _Actor:
     """Works in a thread of its own; Ray's threads answer how far that is."""
 
@@ -135,7 +141,7 @@ class _Actor:
         self._told: queue.SimpleQueue[State] = queue.SimpleQueue()
         self._told.put(State())  # there was room for it
         arguments = (work, owner, lambda state: self._told.put(sendable(state)), self._stopped.is_set)
-        threading.Thread(target=report, args=arguments, name="ragtrace-worker", daemon=True).start()
+        threading.Thread(target=_report, args=arguments, name="ragtrace-worker", daemon=True).start()
 
     def next_state(self) -> State:
         """The newest state, as soon as there is one that was not given."""
