@@ -20,7 +20,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -172,11 +172,13 @@ class Soak:
         raise AssertionError(f"seed {SEED}: the receiver is not ready")
 
     def wait_until_open(self) -> None:
-        """Until every process holds the file that stands there."""
+        """Until every process holds the file that stands there, the receiver's assemblers among them."""
         deadline = time.monotonic() + DEADLINE
         while time.monotonic() < deadline:
             self.revive()
-            if all(self._holds_file(process.pid) for process in self.processes.values()):
+            assemblers = list(_spawned(self.processes["receiver"].pid))
+            openers = [*assemblers, *(process.pid for process in self.processes.values())]
+            if assemblers and all(map(self._holds_file, openers)):
                 return
             time.sleep(0.1)
         raise AssertionError(f"seed {SEED}: not every process has opened {self.file}")
@@ -226,6 +228,15 @@ class Soak:
             for number, (sent, said) in sorted(self.acknowledged.items())
             if not any(sent < until and said > since for since, until in self.taken)
         ]
+
+
+def _spawned(process: int) -> Iterator[int]:
+    """The processes of multiprocessing that a process has started; the one that tracks resources opens nothing."""
+    with suppress(OSError):  # one of them has ended
+        for children in Path(f"/proc/{process}/task").glob("*/children"):
+            for child in children.read_text().split():
+                if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    yield int(child)
 
 
 def _soak(soak: Soak, started: Sequence[str], victims: Sequence[str], seconds: float) -> None:
