@@ -23,7 +23,7 @@ from ragtrace.coverage.support._placement import counted
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
 from ragtrace.coverage.text import cached_property, content_stems
 from ragtrace.coverage.values import NUMBER_WORDS, DateRange, Figure, Value, says, values
-from ragtrace.coverage.values.value import CODES, base
+from ragtrace.coverage.values.value import CODES, DAY, NO_AMOUNT, base
 
 __all__ = ["Figures", "Origin"]
 
@@ -120,7 +120,6 @@ _PARTS: Final = {
 _EXACT: Final = 1e-6
 _PERCENT: Final = frozenset(("%", "percentage point"))
 _TWICE: Final = re.compile(r"\b(?:twice|two|both|double)\b", re.IGNORECASE)
-_WHOLE_DAY: Final = 1440
 _CALENDAR: Final = {"day": 1.0, "week": 7.0, "month": 30.44, "year": 365.25}
 
 
@@ -282,7 +281,7 @@ class Figures:
         if any(says(value, other) for other in known):
             return "stated"
         wording = _wording(claim, self._asked, answer or claim)
-        named = [one for one in values(f"{self._asked} {answer or claim}") if one.kind == "clock"]
+        named = _clocks_in(values(f"{self._asked} {answer or claim}"))
         operands = [*wording.own, *wording.rest, *self._given(f"{self._asked} {claim}")]
         spans = {span for one in operands if one.unit and (span := _in("minute", one))}
         for other in [*known, *named][:MOST]:
@@ -292,16 +291,15 @@ class Figures:
 
     @cached_property
     def _clocks(self) -> list[Value]:
-        return [value for part in self._parts for value in part.values if value.kind == "clock"]
+        return [value for part in self._parts for value in _clocks_in(part.values)]
 
     def _opened(self, unit: str, text: str) -> Iterator[float]:
         """How long it is from one time of the day to another, of two that the evidence, or claim and question, name."""
         if unit not in ("hour", "minute"):
             return
-        named = [value for value in values(text) if value.kind == "clock"]
-        for clocks in (*([value for value in part.values if value.kind == "clock"] for part in self._parts), named):
-            for one, two in combinations(clocks[:MOST], 2):
-                minutes = (two.number - one.number) % _WHOLE_DAY
+        for found in (*(part.values for part in self._parts), values(text)):
+            for one, two in combinations(_clocks_in(found)[:MOST], 2):
+                minutes = (two.number - one.number) % DAY
                 yield minutes / (60.0 if unit == "hour" else 1.0)
 
     def _results(self, value: Value, claim: str, wording: _Wording) -> Iterator[float]:
@@ -435,8 +433,12 @@ def _is_other_unit(one: str, other: str) -> bool:
     return bool(other) and dimension == other_dimension and scale != other_scale
 
 
+def _clocks_in(found: Iterable[Value]) -> list[Value]:
+    return [value for value in found if value.kind == "clock"]
+
+
 def _is_figure(value: Value) -> bool:
-    return value.dates is None and value.kind not in ("version", "clock")
+    return value.dates is None and value.kind not in NO_AMOUNT
 
 
 class _Meant(NamedTuple):

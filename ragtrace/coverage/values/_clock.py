@@ -10,14 +10,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ragtrace.coverage.values.value import CLOCK, HALF_CLOCK, Value
+from ragtrace.coverage.values._number_words import NUMBER_WORDS
+from ragtrace.coverage.values.value import CLOCK, DAY, HALF_CLOCK, Value
 
 __all__ = ["clock_times"]
 
-_HOURS: Final = {
-    word: number
-    for number, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), start=1)
-}
+_HOURS: Final = {word: number for word, number in NUMBER_WORDS.items() if 1 <= number <= 12}
 _HOUR: Final = rf"(?:2[0-4]|[01]?\d|{'|'.join(_HOURS)})"
 _HALF: Final = r"[ap](?:\.\s?m\b\.?|m\b)"
 _BEFORE: Final = r"(?<![\w.,:/#$€£])"
@@ -49,7 +47,6 @@ _IN_WORDS: Final = ("clock", "noon", "midday", "midnight", "half past", "quarter
 _LENGTH: Final = re.compile(r"\s?(?:hours?|hrs?|minutes?|mins?|seconds?|km|miles?)\b", re.IGNORECASE)
 _EARLIEST: Final = 7
 _REACH: Final = 24
-_DAY: Final = 1440
 
 
 def clock_times(text: str) -> list[Value]:
@@ -111,7 +108,7 @@ def _of_half(minutes: int, half: str) -> tuple[int, bool]:
 
 def _clock(text: str, start: int, end: int, minutes: int, is_sure: bool) -> Value:
     return Value(
-        "clock", start, end, number=float(minutes % _DAY), unit=CLOCK if is_sure else HALF_CLOCK, raw=text[start:end]
+        "clock", start, end, number=float(minutes % DAY), unit=CLOCK if is_sure else HALF_CLOCK, raw=text[start:end]
     )
 
 

@@ -32,9 +32,9 @@ _NUMBER: Final = re.compile(
     | (?P<digits>\d{{1,6}})?\s?(?P<sign>[{"".join(_SIGNS)}])
     | (?P<mixed>\d{{1,6}})\s(?P<over>[123])/(?P<under>[2348])(?![\w/]|[.,]\d)
     | (?P<dozens>{_COUNT}|a)\sdozen\b
-    | (?P<fortnights>{_COUNT}|a)\s(?P<weeks>fortnights?)\b
-    | (?P<half>half|(?:a\s)?quarter\sof|three[\s-]quarters\sof)[\s-](?=an?\s(?P<unit>[a-z]+))an?\b
-    | an?\s(?=(?P<one>[a-z]+)\sand\sa\s(?P<more>half|quarter)\b)
+    | (?P<fortnights>{_COUNT}|a)\sfortnights?\b
+    | (?P<half>half|(?:a\s)?quarter\sof|three[\s-]quarters\sof)[\s-](?=an?\s[a-z])an?\b
+    | an?\s(?=[a-z]+\sand\sa\s(?P<more>half|quarter)\b)
     )""",
     re.IGNORECASE | re.VERBOSE,
 )

@@ -16,7 +16,9 @@ __all__ = [
     "CLOCK",
     "CODES",
     "CURRENCIES",
+    "DAY",
     "HALF_CLOCK",
+    "NO_AMOUNT",
     "DateRange",
     "Value",
     "base",
@@ -30,6 +32,10 @@ __all__ = [
 ]
 
 
+DAY: Final = 1440
+"""Minutes of a day."""
+NO_AMOUNT: Final = frozenset(("version", "clock"))
+"""The kinds of values, beside dates, with which nothing is reckoned as with an amount."""
 CLOCK: Final = "clock"
 """The unit of a time of the day, which is in minutes since midnight."""
 HALF_CLOCK: Final = "clock of 12 hours"
@@ -92,9 +98,7 @@ def overlap(wanted: DateRange, given: DateRange) -> float:
     return shared / min(wanted.days, given.days)
 
 
-_NO_AMOUNT: Final = frozenset(("version", "clock"))
-_DAY: Final = 1440
-_HALF_DAY: Final = 720
+_HALF_DAY: Final = DAY // 2
 _POINTED: Final = re.compile(r"([01]?\d|2[0-4])\.([0-5]\d)")
 _DIGITS: Final = re.compile(r"\d+")
 _CALENDAR: Final = frozenset(("month", "year"))  # a month is 28 to 31 days
@@ -133,7 +137,7 @@ def _same_clock(one: Value, other: Value) -> bool:
         pointed = _POINTED.fullmatch(plain.raw)
         minutes = 60 * int(pointed[1]) + int(pointed[2]) if pointed else 60 * plain.number
         return (minutes - clock.number) % _HALF_DAY == 0
-    return (one.number - other.number) % (_DAY if one.unit == other.unit == CLOCK else _HALF_DAY) == 0
+    return (one.number - other.number) % (DAY if one.unit == other.unit == CLOCK else _HALF_DAY) == 0
 
 
 def says(value: Value, given: Value) -> bool:
@@ -148,11 +152,11 @@ def says(value: Value, given: Value) -> bool:
 
 def says_any(value: Value, given: Iterable[Value]) -> bool:
     """Whether one of the values `given` says `value` (see `says`); numbers of one unit are compared at once."""
-    if value.dates or value.kind in _NO_AMOUNT:
+    if value.dates or value.kind in NO_AMOUNT:
         return any(says(value, other) for other in given)
     number, unit = value.number, value.unit
     for other in given:
-        if other.dates or other.kind in _NO_AMOUNT:
+        if other.dates or other.kind in NO_AMOUNT:
             if says(value, other):
                 return True
         elif unit == other.unit or not unit or not other.unit:
