@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
 
 from bench.builtin_relevance import questions
-from ragtrace.analyze.entity_alignment import GradedPair, alignment_report, names_of
+from ragtrace.analyze.grade_attribution import GradedPair, alignment_report, names_of
 from ragtrace.coverage.verifier import RelevanceJudge
 from ragtrace.engines._builtin_relevance import BuiltinRelevance
 from ragtrace.engines.models import torch_threads

@@ -22,13 +22,14 @@ from ragtrace.analyze._doubt_model import (
     MISSED,
     RANKING,
     RETRIEVAL,
+    Chances,
     Doubt,
     Level,
     Usual,
+    chances,
     is_distant,
     usable,
 )
-from ragtrace.analyze._joint_judgment import Chances, chances
 from ragtrace.analyze._stage_signs import Signs
 from ragtrace.coverage import SUPPORTED
 from ragtrace.coverage.miscitation import SURE

@@ -20,9 +20,9 @@ from ragtrace.analyze._generator_attribution import (
     compare_methods,
     explain_documents,
     explain_words,
+    item_utilities,
     leave_out_documents,
 )
-from ragtrace.analyze._item_utility import item_utilities
 from ragtrace.analyze._retriever_attribution import EmbeddingEngine, RetrieverEngine, explain_retrieval
 from ragtrace.analyze.alignment import align, ranking_of
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained

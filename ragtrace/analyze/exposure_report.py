@@ -17,12 +17,15 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.analyze._exposure_window import COLUMNS, OTHERS, ExposureWindow, WindowReader
 from ragtrace.analyze._exposures import (
+    COLUMNS,
     NO_PROVIDER,
+    OTHERS,
     UNNAMED,
+    ExposureWindow,
     UsedBy,
     UsefulBy,
+    WindowReader,
 )
 from ragtrace.errors import ConfigurationError
 from ragtrace.exposure import (

@@ -2,12 +2,17 @@
 
 Suspected requests and a share of those that show nothing are drawn by their ids, up to so many a minute and service. A
 probe that fails or hangs costs its own finding alone: it is logged once, counted, and let be until it answers again.
+
+Words find evidence in an index where it speaks better of the question than any candidate. A calibrated model of
+relevance finds what says it in other words: its judgments of single chunks and of the best of them as one text are set
+beside what the request itself told of where it broke (`ragtrace.analyze._doubt_model`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import math
 import threading
 import time
 from collections import defaultdict, deque
@@ -15,18 +20,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ragtrace.analyze._index_relevance import relevant_beyond, with_index
-from ragtrace.analyze._joint_judgment import Chances
+from ragtrace.analyze._doubt_model import Chances
+from ragtrace.analyze._stage_signs import odds_by_place, once_more
 from ragtrace.analyze._stage_states import MAY_HAVE_BROKEN, Case, is_certain, is_lost
 from ragtrace.analyze.analysis import ServiceView, with_probe
 from ragtrace.analyze.diagnosis import VersionStart
 from ragtrace.config import SETTINGS
+from ragtrace.coverage import Background
+from ragtrace.coverage.citations import SUPPORTED
+from ragtrace.coverage.relevance import Rarity, question_match
+from ragtrace.coverage.support import Evidence
 from ragtrace.coverage.verifier import RelevanceJudge
 from ragtrace.errors import ConfigurationError, NotJudged, ProbeError
 from ragtrace.probe import DEEPER, Probe, ask, compare
 from ragtrace.types import Analysis, Candidate, IndexProbe, RequestRecord, VerifiedBy, replace
 
-__all__ = ["FAULTS", "IndexProber", "ProbeBudget", "is_suspected", "probed"]
+__all__ = ["FAULTS", "IndexProber", "ProbeBudget", "is_suspected", "probed", "relevant_beyond", "with_index"]
 
 FAULTS: Final = "probe"
 """The place under which faults of a probe are counted."""
@@ -217,3 +226,42 @@ class IndexProber:
             )  # fmt: skip
         self._on_fault(record.service, kind, message)
         return IndexProbe(outcome="failed", why=kind)
+
+
+MOST: Final = 20  # chunks of one request that are judged: those that match the question best by words
+TOGETHER: Final = 3  # of them, the most relevant that are judged as one text
+
+
+def with_index(heard: Chances, odds: float) -> Chances:
+    """The chances once the index was asked. odds: the log odds that it holds evidence beside the candidates, against
+    that it holds none; whether it does tells nothing of the other stages."""
+    lost = heard.retrieval * math.exp(odds)
+    whole = heard.sound + heard.ranking + heard.generation + lost
+    return Chances(heard.sound / whole, lost / whole, heard.ranking / whole, heard.generation / whole)
+
+
+def relevant_beyond(
+    query: str,
+    found: Sequence[Candidate],
+    judge: RelevanceJudge,
+    background: Background | None = None,
+) -> tuple[float, list[Candidate]]:
+    """The log odds that what a probe found beside the candidates holds the evidence, and the chunks that do, the most
+    relevant first. Raises: NotJudged where the judge's budget or server has ended."""
+    texts = [each for each in found if each.text]
+    pool = [Evidence.read(each.chunk_id, each.text or "") for each in texts]
+    if not pool:
+        return -math.inf, []
+    match = question_match(query, pool, Rarity(pool, background)).mean(axis=0)
+    near = sorted(range(len(texts)), key=lambda place: (-match[place], texts[place].rank))[:MOST]
+    said = dict(zip(near, judge.relevant([(query, texts[place].text or "") for place in near]), strict=True))
+    best = sorted(near, key=lambda place: -said[place])[:TOGETHER]
+    more = 0.0
+    if len(best) > 1 and said[best[0]] >= SUPPORTED:
+        more = once_more(judge.relevant([(query, "\n\n".join(texts[place].text or "" for place in best))])[0])
+    odds = odds_by_place(
+        {str(place): chance for place, chance in said.items()},
+        {str(place): float(match[place]) for place in near},
+        {str(place): more for place in best},
+    )
+    return odds, [texts[place] for place in best if said[place] >= SUPPORTED]

@@ -18,10 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from ragtrace.analyze._doubt_model import log_odds_of
-from ragtrace.analyze._expenses import CountTokens, Prices, stage_expenses
 from ragtrace.analyze._exposures import counted_key, providers_of
 from ragtrace.analyze._stage_states import Case, judge_stages
-from ragtrace.analyze._totals import analysis_deltas
+from ragtrace.analyze._totals import CountTokens, Prices, analysis_deltas, stage_expenses
 from ragtrace.analyze._verification import AnswerVerifier, ModelJudgments, Models, judge
 from ragtrace.analyze.analysis import QuestionTypes, examine, flags_of
 from ragtrace.analyze.diagnosis import first_broken

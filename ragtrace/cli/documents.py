@@ -12,9 +12,9 @@ from typing import Any, Final, TypedDict, get_type_hints
 import msgspec
 
 from ragtrace.analyze.alignment_report import AlignmentReport
-from ragtrace.analyze.entity_alignment import EntityAlignmentReport
 from ragtrace.analyze.exposure_experiment import ExperimentReport
 from ragtrace.analyze.exposure_report import ExposureReport
+from ragtrace.analyze.grade_attribution import EntityAlignmentReport
 from ragtrace.analyze.retrieval_grading import GradeReport, RequestGrades
 from ragtrace.explanations import Explanation
 from ragtrace.export.findings import RequestDocument

@@ -117,8 +117,8 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Show the stored explanation of a request; what it lacks is computed with the models that are given, and shown."""
+    from ragtrace.analyze.alignment import resting_on
     from ragtrace.analyze.attribution import compare_methods
-    from ragtrace.analyze.claim_attribution import resting_on
     from ragtrace.attribution import Method
     from ragtrace.attribution.leave_one_out import SIMILARITIES
     from ragtrace.cli.terminal import existing, find_record
@@ -355,7 +355,7 @@ def _announce(
 
     Raises: typer.Abort where they may not.
     """
-    from ragtrace.analyze.explanation_cost import explanation_cost
+    from ragtrace.analyze.explainer import explanation_cost
     from ragtrace.engines.embedding_server import EmbeddingServer
     from ragtrace.engines.http import HttpLM
     from ragtrace.engines.model_names import is_silent

@@ -15,8 +15,7 @@ from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, prin
 from ragtrace.cli.triage import ServiceOption, SinceOption, UntilOption
 
 if TYPE_CHECKING:
-    from ragtrace.analyze.entity_alignment import EntityAlignmentReport, Interval
-    from ragtrace.analyze.grade_attribution import GradeAttribution
+    from ragtrace.analyze.grade_attribution import EntityAlignmentReport, GradeAttribution, Interval
     from ragtrace.analyze.retrieval_grading import GradeReport, RequestGrades
     from ragtrace.coverage.verifier import RelevanceJudge
     from ragtrace.grading import ActionOutcome, GradeThresholds
@@ -186,7 +185,7 @@ def entities(
     as_json: JsonOption = False,
 ) -> None:
     """Whether grades rest on the names that question and document share; and what exchanging these names does."""
-    from ragtrace.analyze.entity_alignment import alignment_report, deciding_pairs
+    from ragtrace.analyze.grade_attribution import alignment_report, deciding_pairs
     from ragtrace.cli.terminal import existing
     from ragtrace.cli.triage import window_of
     from ragtrace.store import Store

@@ -276,7 +276,7 @@ def _judgeable(judgeability: Judgeability) -> Iterator[RenderableType]:
 
 
 def _show(store: Store, request_id: str, as_json: bool) -> None:
-    from ragtrace.analyze.claim_attribution import resting_on
+    from ragtrace.analyze.alignment import resting_on
     from ragtrace.cli.terminal import find_record
     from ragtrace.export import evidence_path
     from ragtrace.export.findings import request_document

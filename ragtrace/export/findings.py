@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
-from ragtrace.analyze.claim_attribution import ABLATION
+from ragtrace.analyze.alignment import ABLATION
 from ragtrace.analyze.diagnosis import not_known_before
 from ragtrace.coverage import SUPPORTED, Rationale, rationales, united
 from ragtrace.coverage.verifier import ENTAILMENT

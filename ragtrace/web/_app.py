@@ -395,7 +395,7 @@ class _Pages:
         if explanation is not None and explanation.is_utility_alone:
             explanation = None
         if analysis is not None and explanation is not None:
-            from ragtrace.analyze.claim_attribution import resting_on
+            from ragtrace.analyze.alignment import resting_on
 
             analysis = replace(analysis, claims=resting_on(analysis.claims, explanation.generator))
         view = request_view(record, analysis, self._lost_texts(viewer, record, analysis))

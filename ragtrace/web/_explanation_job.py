@@ -6,8 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from ragtrace.analyze.explainer import ATTRIBUTION_VERSION
-from ragtrace.analyze.explanation_cost import explanation_cost
+from ragtrace.analyze.explainer import ATTRIBUTION_VERSION, explanation_cost
 from ragtrace.store import ATTRIBUTION, JobRow, Store
 from ragtrace.types import RequestRecord
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from ragtrace.analyze._generator_attribution import explain_documents
-from ragtrace.analyze.alignment_report._rescoring import Skipped
-from ragtrace.analyze.alignment_report._stability import settling_of
+from ragtrace.analyze.alignment_report._rescoring import Skipped, settling_of
 from ragtrace.analyze.prompts import SubsetPrompts
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.types import (

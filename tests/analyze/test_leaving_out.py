@@ -13,8 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ragtrace.analyze.attribution import explain_record
-from ragtrace.analyze.explainer import Depths, Explainer
-from ragtrace.analyze.explanation_cost import explanation_cost
+from ragtrace.analyze.explainer import Depths, Explainer, explanation_cost
 from ragtrace.analyze.faithfulness import faithfulness
 from ragtrace.engines.causal_lm import Generated
 from ragtrace.engines.model_names import load_generator, load_retriever

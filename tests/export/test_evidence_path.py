@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from ragtrace.analyze import analyze_record
-from ragtrace.analyze.claim_attribution import ABLATION
+from ragtrace.analyze.alignment import ABLATION
 from ragtrace.analyze.diagnosis import RETURNED_BEFORE
 from ragtrace.export.evidence_path import render
 from ragtrace.export.findings import NOT_JUDGED, verdict_brief, verdict_words

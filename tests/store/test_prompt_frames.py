@@ -67,7 +67,7 @@ def test_a_request_counts_once_however_often_it_is_written() -> None:
 
 def test_a_packer_that_returns_a_string_has_a_hash_and_counts(tmp_path: Path) -> None:
     """Its chunks are found in the prompt, by what the retriever returned."""
-    from ragtrace.analyze._expenses import stage_expenses
+    from ragtrace.analyze._totals import stage_expenses
 
     url = f"sqlite:///{tmp_path / 's.db'}"
     ragtrace.configure(service="s", store=url, raise_errors=True)

@@ -10,8 +10,14 @@ from ragtrace.analyze.alignment_report._rates import (
     estimated,
 )
 from ragtrace.analyze.alignment_report._report import AlignmentReport, Basis, alignment_report
-from ragtrace.analyze.alignment_report._rescoring import CONDITIONS, Skipped, sampled_records, under_condition
-from ragtrace.analyze.alignment_report._stability import StabilityCurve, StabilityPoint
+from ragtrace.analyze.alignment_report._rescoring import (
+    CONDITIONS,
+    Skipped,
+    StabilityCurve,
+    StabilityPoint,
+    sampled_records,
+    under_condition,
+)
 from ragtrace.analyze.alignment_report._words import MassShare, Overlap
 
 __all__ = [

@@ -24,12 +24,14 @@ from ragtrace.analyze.alignment_report._rates import (
 )
 from ragtrace.analyze.alignment_report._rescoring import (
     Skipped,
+    StabilityCurve,
     check_condition,
+    curves,
     reexplained,
     rescored,
     sampled_records,
+    settling_of,
 )
-from ragtrace.analyze.alignment_report._stability import StabilityCurve, curves, settling_of
 from ragtrace.analyze.alignment_report._words import (
     MassShare,
     Overlap,

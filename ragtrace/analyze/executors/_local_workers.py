@@ -17,7 +17,6 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Final
 
-from ragtrace.analyze.executors._supervisor import watch
 from ragtrace.analyze.executors._work import (
     VISIBLE,
     OnProgress,
@@ -30,6 +29,7 @@ from ragtrace.analyze.executors._work import (
     report,
     sendable,
     visible_gpus,
+    watch,
 )
 from ragtrace.analyze.worker import WorkSummary, rare_collections
 from ragtrace.errors import WorkerError

@@ -23,8 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ragtrace.analyze.executors._supervisor import watch
-from ragtrace.analyze.executors._work import OnProgress, State, Stop, Work, gpus_for_each, report, sendable
+from ragtrace.analyze.executors._work import OnProgress, State, Stop, Work, gpus_for_each, report, sendable, watch
 from ragtrace.analyze.worker import WorkSummary, rare_collections
 from ragtrace.config import PREFIX
 from ragtrace.engines.models import load_package

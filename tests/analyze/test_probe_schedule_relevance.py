@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from ragtrace.analyze._index_relevance import relevant_beyond, with_index
-from ragtrace.analyze._joint_judgment import Chances
+from ragtrace.analyze._doubt_model import Chances
 from ragtrace.analyze.analysis import ServiceView, examine
-from ragtrace.analyze.probe_schedule import IndexProber, ProbeBudget, probed
+from ragtrace.analyze.probe_schedule import IndexProber, ProbeBudget, probed, relevant_beyond, with_index
 from ragtrace.coverage.verifier import JudgedRelevance, Pair
 from ragtrace.errors import NotJudged
 from ragtrace.types import (

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ragtrace.analyze.alignment_report._rescoring import Skipped
-from ragtrace.analyze.alignment_report._stability import curves, settling_of
+from ragtrace.analyze.alignment_report._rescoring import Skipped, curves, settling_of
 from tests.analyze.alignment_report.explained import GENERATOR, request
 from tests.analyze.engines import AdditiveGenerator
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.analyze.executors import _supervisor as supervisor
-from ragtrace.analyze.executors._supervisor import RESTARTS, watch
-from ragtrace.analyze.executors._work import State, Work
+from ragtrace.analyze.executors import _work as supervision
+from ragtrace.analyze.executors._work import RESTARTS, State, Work, watch
 from ragtrace.analyze.worker import WorkerSettings, WorkSummary
 from ragtrace.errors import WorkerError
 from ragtrace.store import Store
@@ -76,7 +75,7 @@ class Stage:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The crew's clock."""
     stands = Clock()
-    monkeypatch.setattr(supervisor, "time", stands)
+    monkeypatch.setattr(supervision, "time", stands)
     return stands
 
 

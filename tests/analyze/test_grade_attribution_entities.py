@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ragtrace.analyze.entity_alignment import GradedPair, alignment_report, deciding_pairs, names_of
+from ragtrace.analyze.grade_attribution import GradedPair, alignment_report, deciding_pairs, names_of
 from ragtrace.analyze.worker import WorkerSettings, run
 from ragtrace.coverage.text import words
 from ragtrace.grading import GradeThresholds, document_action, grade_of

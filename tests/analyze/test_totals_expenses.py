@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.analyze import worker
-from ragtrace.analyze._expenses import stage_expenses
+from ragtrace.analyze._totals import stage_expenses
 from ragtrace.analyze.worker import WorkerSettings
 from ragtrace.config import load
 from ragtrace.errors import ConfigurationError

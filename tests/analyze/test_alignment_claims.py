@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from ragtrace.analyze import analyze_record
+from ragtrace.analyze.alignment import LEAST, chunk_drops, resting_on
 from ragtrace.analyze.attribution import explain_record
-from ragtrace.analyze.claim_attribution import LEAST, chunk_drops, resting_on
 from ragtrace.explanations import GeneratorAttribution
 from ragtrace.types import Claim, GenerateRun, Generation, RequestRecord
 from tests.analyze.engines import AdditiveGenerator, spans_of

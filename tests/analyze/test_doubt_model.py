@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.analyze._joint_judgment import chances
+from ragtrace.analyze._doubt_model import chances
 from ragtrace.analyze._stage_signs import Signs
 from ragtrace.analyze._stage_states import Case, judge_stages
 from ragtrace.types import StageFinding
