@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ragtrace.coverage._claims import split_claims
-from ragtrace.coverage._equivalence import PromptEvidence
 from ragtrace.coverage._evidence import (
+    PromptEvidence,
     asked,
     candidate_recall,
     evidence_depth,
@@ -18,8 +17,13 @@ from ragtrace.coverage._evidence import (
     truncated_tokens,
     united,
 )
-from ragtrace.coverage._query import joint_query_coverage, match_facets, query_coverage
-from ragtrace.coverage._questions import expected_answer, needs_retrieval
+from ragtrace.coverage._query import (
+    expected_answer,
+    joint_query_coverage,
+    match_facets,
+    needs_retrieval,
+    query_coverage,
+)
 from ragtrace.coverage._reference import (
     are_alike,
     evidence_presence,
@@ -34,6 +38,7 @@ from ragtrace.coverage.answer import (
     contradiction_rate,
     judge_claims,
     score_answer,
+    split_claims,
     undetermined,
 )
 from ragtrace.coverage.citations import (

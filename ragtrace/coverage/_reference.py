@@ -19,9 +19,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.coverage._equivalence import repeat_each_other
-from ragtrace.coverage._query import facet_combinations
-from ragtrace.coverage._questions import Asked, asked_for, holds_asked, sub_questions
+from ragtrace.coverage._evidence import repeat_each_other
+from ragtrace.coverage._query import Asked, asked_for, facet_combinations, holds_asked, sub_questions
 from ragtrace.coverage.facets import contradictions, facet_matrix
 from ragtrace.coverage.support import Evidence, Vocabulary
 from ragtrace.coverage.text import content_words

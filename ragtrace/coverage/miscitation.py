@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ragtrace.coverage._equivalence import hold_the_same, repeat_each_other
+from ragtrace.coverage._evidence import hold_the_same, repeat_each_other
 from ragtrace.coverage.citations import SUPPORTED
 from ragtrace.coverage.relevance import Rarity, spoken_of
 from ragtrace.coverage.support import Evidence, Statement

@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.coverage._questions import AnswerKind, expected_answer, needs_retrieval, sub_questions
+from ragtrace.coverage._query import AnswerKind, expected_answer, needs_retrieval, sub_questions
 from ragtrace.coverage._refusals import is_abstention
 from ragtrace.coverage.support import Evidence
 from ragtrace.coverage.text import content_words, is_english, is_prose, words

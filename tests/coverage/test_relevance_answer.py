@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given, strategies as st
 
 from ragtrace.coverage import answer_relevance, why_no_relevance
-from ragtrace.coverage._questions import expected_answer
+from ragtrace.coverage._query import expected_answer
 
 FERRIES: list[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "answers" / "ferries.yaml").read_text(encoding="utf-8")

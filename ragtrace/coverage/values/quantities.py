@@ -23,9 +23,8 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ragtrace.coverage.text import content_stems, is_english
-from ragtrace.coverage.values._clock import clock_times
 from ragtrace.coverage.values._number_words import NUMBER_WORDS, WrittenNumber, written_numbers
-from ragtrace.coverage.values.dates import dates_of
+from ragtrace.coverage.values.dates import clock_times, dates_of
 from ragtrace.coverage.values.value import CODES, CURRENCIES, Value, base, same_kind, same_value, unit_of
 from ragtrace.coverage.values.versions import versions_in_values
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtrace.coverage.values import Value, same_kind, same_value, says, values
-from ragtrace.coverage.values._clock import clock_times
+from ragtrace.coverage.values.dates import clock_times
 from ragtrace.coverage.values.value import CLOCK, HALF_CLOCK
 
 

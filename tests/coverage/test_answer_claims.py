@@ -15,7 +15,7 @@ from ragtrace.coverage import (
     is_abstention,
     split_claims,
 )
-from ragtrace.coverage._claims import claim_weight
+from ragtrace.coverage.answer import claim_weight
 from ragtrace.coverage.support import Statement
 from ragtrace.coverage.text import content_words
 from ragtrace.types import Candidate, Citation, Claim, PackedChunk

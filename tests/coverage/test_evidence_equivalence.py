@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from ragtrace.coverage import PromptEvidence
-from ragtrace.coverage._equivalence import answering_sentences, hold_the_same
+from ragtrace.coverage._evidence import answering_sentences, hold_the_same
 from ragtrace.coverage.support import Evidence
 from ragtrace.types import Candidate, PackedChunk
 
