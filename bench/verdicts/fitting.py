@@ -110,14 +110,14 @@ def printed(fitted: Iterable[Fitted], rows: Sequence[Row]) -> str:
     for one in fitted:
         recipe = one.recipe
         lines += _comments(one, rows)
-        lines.append(f"{recipe.name}: Final = Doubt(")
+        lines.append(f"{recipe.name}: Final = DoubtModel(")
         lines.append(f'    name="{recipe.name}",')
         lines.append(f"    base={one.base:.2f},")
         weights = ", ".join(f'"{name}": {weight:.2f}' for name, weight in one.weights.items())
         lines.append(f"    weights={{{weights}}},")
-        lines.append(f"    lines=Lines({_arguments(one.lines)}),")
+        lines.append(f"    lines=Thresholds({_arguments(one.lines)}),")
         lines.append(f"    unusual={recipe.unusual},")
-        lines.append(f"    known=Lines({_arguments(one.known_lines)}),")
+        lines.append(f"    known=Thresholds({_arguments(one.known_lines)}),")
         lines.append(")")
     return "\n".join(lines)
 

@@ -41,9 +41,9 @@ __all__ = [
     "RETRIEVAL",
     "USUAL",
     "Chances",
-    "Doubt",
+    "DoubtModel",
     "Level",
-    "Lines",
+    "Thresholds",
     "Usual",
     "chances",
     "distance_of",
@@ -68,7 +68,7 @@ Usual: TypeAlias = Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lines:
+class Thresholds:
     """The log odds below which a stage is sound, and from which on it is suspected or broken; None where a score never
     says so."""
 
@@ -83,7 +83,7 @@ class Level:
     usual, lies above its line of proof; -inf where it has none."""
 
     odds: float
-    lines: Lines
+    lines: Thresholds
     margin: float
 
     @property
@@ -98,7 +98,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
+class DoubtModel:
     """A logistic score: log odds = base + Σ weight · feature, and the lines between the states.
 
     lines: for the score alone. unusual: the weight of the log odds of its place among those of the service's other
@@ -109,9 +109,9 @@ class Doubt:
     name: str
     base: float
     weights: Mapping[str, float]
-    lines: Lines
+    lines: Thresholds
     unusual: float
-    known: Lines
+    known: Thresholds
 
     def log_odds(self, signs: Signs) -> float:
         """The score's log odds by the signs."""
@@ -223,30 +223,30 @@ def _or(value: float | None, neutral: float) -> float:
 #   suspected: 7.6% of sound requests (12.7% in chats), 37.5% of broken ones
 #   known, sound: 62.9% of sound requests (58.3% in tickets), 24.8% of broken ones
 #   known, suspected: 7.2% of sound requests (9.3% in tickets), 39.4% of broken ones
-RETRIEVAL: Final = Doubt(
+RETRIEVAL: Final = DoubtModel(
     name="RETRIEVAL",
     base=1.76,
     weights={"pool_match": -2.49, "pool_facets": -1.27, "declined": 1.35},
-    lines=Lines(sound=-0.25, suspected=0.65),
+    lines=Thresholds(sound=-0.25, suspected=0.65),
     unusual=2.0,
-    known=Lines(sound=0.36, suspected=4.67),
+    known=Thresholds(sound=0.36, suspected=4.67),
 )
 # MISSED puts retrieval in doubt and decides no state. What a retriever ranks first speaks of the question where the
 # evidence was found; a better match further down speaks against it.
 # MISSED: 3023 requests of seven domains, 1175 broken; left out:
 #   suspected: 19.5% of sound requests (33.8% in chats), 53.1% of broken ones
-MISSED: Final = Doubt(
+MISSED: Final = DoubtModel(
     name="MISSED",
     base=2.08,
     weights={"pool_match": 1.57, "first_match": -4.15, "pool_facets": -1.47},
-    lines=Lines(suspected=0.30),
+    lines=Thresholds(suspected=0.30),
     unusual=0.0,
-    known=Lines(suspected=0.30),
+    known=Thresholds(suspected=0.30),
 )
 # ACQUITTAL: 3094 requests, 2021 broken; left out:
 #   sound: 68.3% of sound requests (49.4% in odd), 20.6% of broken ones
 #   known, sound: 69.2% of sound requests (62.7% in odd), 20.8% of broken ones
-ACQUITTAL: Final = Doubt(
+ACQUITTAL: Final = DoubtModel(
     name="ACQUITTAL",
     base=2.71,
     weights={
@@ -257,9 +257,9 @@ ACQUITTAL: Final = Doubt(
         "answered": -2.84,
         "unclaimed": -0.76,
     },
-    lines=Lines(sound=-0.39),
+    lines=Thresholds(sound=-0.39),
     unusual=2.0,
-    known=Lines(sound=0.50),
+    known=Thresholds(sound=0.50),
 )
 # RANKING: 4396 requests, 1999 broken; left out:
 #   sound: 94.9% of sound requests (91.8% in odd), 13.1% of broken ones
@@ -268,7 +268,7 @@ ACQUITTAL: Final = Doubt(
 #   known, suspected: 5.0% of sound requests (7.9% in hr), 87.6% of broken ones
 # The line of proof stays at 3.0, where it was drawn by hand when the lead alone came to prove: left out, 0.3 % of the
 # sound requests and 49 % of the broken ones.
-RANKING: Final = Doubt(
+RANKING: Final = DoubtModel(
     name="RANKING",
     base=0.67,
     weights={
@@ -280,9 +280,9 @@ RANKING: Final = Doubt(
         "declined": 1.32,
         "answered": -0.26,
     },
-    lines=Lines(sound=0.27, suspected=0.27, broken=3.0),
+    lines=Thresholds(sound=0.27, suspected=0.27, broken=3.0),
     unusual=1.0,
-    known=Lines(sound=2.42, suspected=2.42),
+    known=Thresholds(sound=2.42, suspected=2.42),
 )
 # GRADED: RANKING with the grades of the built-in judge of relevance, where it was asked.
 # GRADED: 5914 requests, 2710 broken; left out:
@@ -291,7 +291,7 @@ RANKING: Final = Doubt(
 #   known, sound: 94.3% of sound requests (88.2% in hr), 7.4% of broken ones
 #   known, suspected: 5.7% of sound requests (11.8% in hr), 92.6% of broken ones
 # The line of proof is that of RANKING: left out, 0.3 % of the sound requests and 55 % of the broken ones.
-GRADED: Final = Doubt(
+GRADED: Final = DoubtModel(
     name="GRADED",
     base=1.22,
     weights={
@@ -304,9 +304,9 @@ GRADED: Final = Doubt(
         "answered": -0.13,
         "graded_lead": 1.69,
     },
-    lines=Lines(sound=0.12, suspected=0.12, broken=3.0),
+    lines=Thresholds(sound=0.12, suspected=0.12, broken=3.0),
     unusual=1.0,
-    known=Lines(sound=2.39, suspected=2.39),
+    known=Thresholds(sound=2.39, suspected=2.39),
 )
 # GENERATION: 2690 requests, 1725 broken; left out:
 #   sound: 82.4% of sound requests (73.3% in code), 25.1% of broken ones
@@ -316,7 +316,7 @@ GRADED: Final = Doubt(
 # The line of proof was drawn by hand when reckoned figures came to be read and doubt of the evidence to count against a
 # proof (`_stage_states`): the lowest of 1.9, 2.2, 2.4, 2.58, 2.8 and 3.0 that names none of 1,502 sound requests of
 # these domains; 18 % of the broken ones. The weights are those that were fitted before.
-GENERATION: Final = Doubt(
+GENERATION: Final = DoubtModel(
     name="GENERATION",
     base=1.22,
     weights={
@@ -329,9 +329,9 @@ GENERATION: Final = Doubt(
         "altered": 1.58,
         "on_topic": -1.14,
     },
-    lines=Lines(sound=-0.45, suspected=0.91, broken=2.2),
+    lines=Thresholds(sound=-0.45, suspected=0.91, broken=2.2),
     unusual=2.0,
-    known=Lines(sound=1.77, suspected=4.57),
+    known=Thresholds(sound=1.77, suspected=4.57),
 )
 
 _BY_NAME: Final = {doubt.name: doubt for doubt in (RETRIEVAL, ACQUITTAL, RANKING, GRADED, GENERATION)}

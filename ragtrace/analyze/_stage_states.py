@@ -23,7 +23,7 @@ from ragtrace.analyze._doubt_model import (
     RANKING,
     RETRIEVAL,
     Chances,
-    Doubt,
+    DoubtModel,
     Level,
     Usual,
     chances,
@@ -155,7 +155,7 @@ class Case:
         raised = self.raised.get(rule, 0.0)
         return raised is not None and margin >= raised
 
-    def level(self, doubt: Doubt) -> Level:
+    def level(self, doubt: DoubtModel) -> Level:
         """The score of the request's signs, beside what is usual."""
         return doubt.level(self.signs, self.usual)
 
@@ -333,7 +333,7 @@ def _ranking(case: Case) -> StageFinding:
     return _finding("ranking", "not_known", "refused" if signs.declined else "undecided")
 
 
-def _ranking_doubt(signs: Signs) -> Doubt:
+def _ranking_doubt(signs: Signs) -> DoubtModel:
     """What ranking is judged by: with the grades of the built-in judge of relevance where it was asked."""
     return RANKING if signs.graded_lead is None else GRADED
 

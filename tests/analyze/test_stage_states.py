@@ -15,8 +15,8 @@ from ragtrace.analyze._doubt_model import (
     RANKING,
     RETRIEVAL,
     USUAL,
-    Doubt,
-    Lines,
+    DoubtModel,
+    Thresholds,
     distance_of,
     place_odds,
 )
@@ -243,7 +243,8 @@ def test_a_refusal_beside_a_chunk_as_good_as_those_of_the_prompt_makes_ranking_s
              "declined": True, "supported": None, "answered": None}  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "ragtrace.analyze._stage_states.RANKING", replace(RANKING, base=2.0, weights={}, lines=Lines(suspected=0.0))
+            "ragtrace.analyze._stage_states.RANKING",
+            replace(RANKING, base=2.0, weights={}, lines=Thresholds(suspected=0.0)),
         )
         declined = judged(level)["ranking"]
         assert (declined.state, declined.reason) == ("suspected", "refused")
@@ -560,7 +561,7 @@ DOUBTS = (RETRIEVAL, ACQUITTAL, RANKING, GENERATION)
 
 
 @pytest.mark.parametrize("doubt", DOUBTS, ids=lambda doubt: doubt.name)
-def test_the_lines_of_a_doubt_stand_in_order(doubt: Doubt) -> None:
+def test_the_lines_of_a_doubt_stand_in_order(doubt: DoubtModel) -> None:
     """Sound below suspected, suspected below broken, with and without what is usual."""
     for drawn in (doubt.lines, doubt.known):
         lines = [line for line in (drawn.sound, drawn.suspected, drawn.broken) if line is not None]
