@@ -28,7 +28,7 @@ from bench.games import FAMILIES, KnownGame, synthetic_games, tabled_games
 from ragtrace.attribution import shapley_values
 from ragtrace.attribution.game import Coalitions
 from ragtrace.attribution.shapley._gaussian_process import GaussianProcess
-from ragtrace.engines._scoring import Edge, grow
+from ragtrace.engines._token_tree import Edge, grow
 
 DOCUMENT, QUESTION, ANSWER = 120, 20, 64  # tokens
 PLAYERS, MULTIPLES, PER_FAMILY = (8, 10, 12), (6, 8, 12, 16), 6

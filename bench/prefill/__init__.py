@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from ragtrace.engines._scoring import Edge, grow
+from ragtrace.engines._token_tree import Edge, grow
 
 __all__ = ["SHAPES", "Work", "large", "linears", "matrix_rate", "peak", "scarce", "timed", "work_of"]
 

@@ -88,8 +88,8 @@ def _settings(
 ) -> WorkerSettings:
     """What judges, as `ragtrace analyze` would with the same options."""
     from ragtrace.analyze.worker import WorkerSettings
-    from ragtrace.engines.judge_budget import Budget
     from ragtrace.engines.model_names import as_calibrations, as_judges, load_judges
+    from ragtrace.engines.model_server import Budget
     from ragtrace.errors import ConfigurationError
 
     named = as_judges(judge or ())

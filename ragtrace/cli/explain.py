@@ -356,8 +356,7 @@ def _announce(
     Raises: typer.Abort where they may not.
     """
     from ragtrace.analyze.explainer import explanation_cost
-    from ragtrace.engines.embedding_server import EmbeddingServer
-    from ragtrace.engines.http import HttpLM
+    from ragtrace.engines.http import EmbeddingServer, HttpLM
     from ragtrace.engines.model_names import is_silent
 
     closed = reader is not None and is_silent(reader)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Self
 from ragtrace.coverage.text import sentences
 from ragtrace.coverage.verifier import gather
 from ragtrace.engines._builtin_verifier import TokenEncoder, direction
-from ragtrace.engines._text_pairs import CACHE_BYTES, PairCache, pair_key
+from ragtrace.engines.text_pairs import CACHE_BYTES, PairCache, pair_key
 from ragtrace.engines.tokens import readable
 from ragtrace.errors import ModelError
 

@@ -25,9 +25,9 @@ from ragtrace.coverage.support import Evidence, Lexical, Statement
 from ragtrace.coverage.support.lexical import Ground, measure
 from ragtrace.coverage.text import sentences
 from ragtrace.coverage.verifier import gather
-from ragtrace.engines._text_pairs import CACHE_BYTES, PairCache, pair_key
 from ragtrace.engines.encoder import packaged_encoder
 from ragtrace.engines.models import load_package, load_pretrained, torch_threads, weights_digest
+from ragtrace.engines.text_pairs import CACHE_BYTES, PairCache, pair_key
 from ragtrace.engines.tokens import cut, readable
 from ragtrace.types import Claim
 

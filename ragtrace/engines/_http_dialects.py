@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ragtrace.engines._model_server import Asking, Client, LimitReached, ServerDialect, floored, malformed, number
+from ragtrace.engines.model_server import Asking, Client, LimitReached, ServerDialect, floored, malformed, number
 from ragtrace.engines.tokens import GivenText, ScoredToken, answer_tokens, joined, may_say
 from ragtrace.errors import ConfigurationError, ModelError, ServerError
 

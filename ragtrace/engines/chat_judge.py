@@ -20,12 +20,10 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ragtrace.engines._model_server import Client, RequestLimits, check_least
-from ragtrace.engines._text_pairs import CACHE_BYTES, PairCache, pair_key
 from ragtrace.engines.calibration import Calibration
-from ragtrace.engines.classifier_outputs import ROLES, Role
 from ragtrace.engines.http import at_once
-from ragtrace.engines.judge_budget import Budget, Reservation
+from ragtrace.engines.model_server import Budget, Client, RequestLimits, Reservation, check_least
+from ragtrace.engines.text_pairs import CACHE_BYTES, ROLES, PairCache, Role, pair_key
 from ragtrace.engines.tokens import readable
 from ragtrace.errors import ModelError, NotJudged, ServerError
 

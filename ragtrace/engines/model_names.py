@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, get_args, overload
 
 from ragtrace.config import variable
-from ragtrace.engines.classifier_outputs import ROLES, Role
+from ragtrace.engines.text_pairs import ROLES, Role
 from ragtrace.engines.tokens import Baseline
 from ragtrace.errors import ConfigurationError
 
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from ragtrace.engines._builtin_verifier import BuiltinVerifier
     from ragtrace.engines.causal_lm import CausalLM
     from ragtrace.engines.chat_judge import ChatJudge
-    from ragtrace.engines.embedding_server import EmbeddingServer
     from ragtrace.engines.encoder import CrossEncoder, Encoder
-    from ragtrace.engines.http import HttpLM
-    from ragtrace.engines.judge_budget import Budget
+    from ragtrace.engines.http import EmbeddingServer, HttpLM
+    from ragtrace.engines.model_server import Budget
     from ragtrace.engines.pair_classifier import RelevanceClassifier
     from ragtrace.engines.verifier import EntailmentVerifier
 
@@ -123,7 +122,7 @@ def load_retriever(model: str) -> Encoder | CrossEncoder | EmbeddingServer:
     Raises: ModelError when it cannot be loaded, ConfigurationError for a URL without a name, MissingExtraError.
     """
     if model.startswith(_EMBED) and model.removeprefix(_EMBED).startswith(_SERVER):
-        from ragtrace.engines.embedding_server import EmbeddingServer
+        from ragtrace.engines.http import EmbeddingServer
 
         url, name = _at_server("retriever", model)
         return EmbeddingServer(url, name, api_key_env=RETRIEVER_KEY if RETRIEVER_KEY in os.environ else None)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragtrace.engines.calibration import Calibration, as_method
-from ragtrace.engines.classifier_outputs import ROLES, Role
+from ragtrace.engines.text_pairs import ROLES, Role
 from ragtrace.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -19,17 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 from ragtrace.attribution import Attribution, integrated_gradients_of_many
 from ragtrace.coverage.verifier import gather
 from ragtrace.engines._gradients import TokenGradients, embedded
-from ragtrace.engines._text_pairs import (
-    CACHE_BYTES,
-    PairCache,
-    encode_pairs,
-    located,
-    pair_key,
-    windows,
-    without_special_tokens,
-)
 from ragtrace.engines.calibration import FILE, Calibration
-from ragtrace.engines.classifier_outputs import Outputs, Role, read_form, read_outputs
 from ragtrace.engines.models import (
     OutOfMemoryError,
     Precision,
@@ -43,6 +33,19 @@ from ragtrace.engines.models import (
     torch_threads,
     weights_digest,
 )
+from ragtrace.engines.text_pairs import (
+    CACHE_BYTES,
+    Outputs,
+    PairCache,
+    Role,
+    encode_pairs,
+    located,
+    pair_key,
+    read_form,
+    read_outputs,
+    windows,
+    without_special_tokens,
+)
 from ragtrace.engines.tokens import Baseline, Token, readable
 from ragtrace.errors import ConfigurationError, ModelError
 
@@ -51,7 +54,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ragtrace.coverage.verifier import Pair
-    from ragtrace.engines._text_pairs import Place
+    from ragtrace.engines.text_pairs import Place
 
 __all__ = ["SETTINGS", "PairClassifier", "PairSide", "PairToken", "PairTokens", "RelevanceClassifier"]
 

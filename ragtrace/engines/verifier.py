@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from ragtrace.coverage.text import sentences
 from ragtrace.coverage.verifier import gather
-from ragtrace.engines.classifier_outputs import Role
 from ragtrace.engines.encoder import Encoder
 from ragtrace.engines.pair_classifier import PairClassifier
+from ragtrace.engines.text_pairs import Role
 from ragtrace.engines.tokens import readable
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from ragtrace.coverage import JudgedAnswer, verify_answers
 from ragtrace.coverage.answer import score_answer
 from ragtrace.engines.calibration import Calibration
 from ragtrace.engines.chat_judge import PROMPTS, ChatJudge, JudgeUsage
-from ragtrace.engines.classifier_outputs import ROLES, Role
-from ragtrace.engines.judge_budget import Budget
 from ragtrace.engines.model_names import as_calibrations, load_judges
+from ragtrace.engines.model_server import Budget
 from ragtrace.engines.pair_calibration import calibrate_judge, read_pairs
+from ragtrace.engines.text_pairs import ROLES, Role
 from ragtrace.errors import ConfigurationError, ModelError, NotJudged, ServerError
 from ragtrace.privacy import read_capture
 from ragtrace.record.content import ContentPolicy

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ragtrace.attribution import CoalitionLog, shapley_values
-from ragtrace.engines._model_server import Usage
 from ragtrace.engines.http import HttpLM
+from ragtrace.engines.model_server import Usage
 from ragtrace.errors import ModelError, ScoringStopped, ServerError
 from tests.engines.serving import Served
 
@@ -34,7 +34,7 @@ def fresh(model_server: Served) -> Iterator[None]:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses between attempts, which are noted and not made."""
     noted: list[float] = []
-    monkeypatch.setattr("ragtrace.engines._model_server.time.sleep", noted.append)
+    monkeypatch.setattr("ragtrace.engines.model_server.time.sleep", noted.append)
     return noted
 
 

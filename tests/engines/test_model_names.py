@@ -9,7 +9,6 @@ import pytest
 from ragtrace.analyze.attribution import ClosedEngine, GeneratorEngine, RetrieverEngine
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.chat_judge import ChatJudge
-from ragtrace.engines.judge_budget import Budget
 from ragtrace.engines.model_names import (
     JUDGE_KEY,
     RETRIEVER_KEY,
@@ -21,6 +20,7 @@ from ragtrace.engines.model_names import (
     load_judges,
     load_retriever,
 )
+from ragtrace.engines.model_server import Budget
 from ragtrace.engines.models import digest_of
 from ragtrace.engines.pair_classifier import RelevanceClassifier
 from ragtrace.engines.verifier import EntailmentVerifier

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ragtrace.engines.calibration import Calibration
-from ragtrace.engines.classifier_outputs import Role
 from ragtrace.engines.pair_classifier import RelevanceClassifier
+from ragtrace.engines.text_pairs import Role
 from ragtrace.engines.verifier import EntailmentVerifier
 from ragtrace.errors import ConfigurationError, ModelError
 from tests.engines.verifiers import save_classifier

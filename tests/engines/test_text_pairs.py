@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.engines._text_pairs import encode_pairs, windows
+from ragtrace.engines.text_pairs import encode_pairs, windows
 from tests.engines.verifiers import save_encoder
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragtrace.engines._text_pairs import windows
 from ragtrace.engines.calibration import Calibration
+from ragtrace.engines.text_pairs import windows
 from ragtrace.engines.verifier import EntailmentVerifier
 from ragtrace.errors import ConfigurationError, ModelError
 from tests.engines.verifiers import save_classifier, save_encoder

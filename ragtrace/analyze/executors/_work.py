@@ -24,10 +24,10 @@ from ragtrace.analyze import worker
 from ragtrace.analyze._exposures import counted_key
 from ragtrace.analyze.explainer import Depths
 from ragtrace.analyze.worker import OnResult, WorkerSettings, WorkSummary
-from ragtrace.engines.classifier_outputs import Role
-from ragtrace.engines.judge_budget import Budget
 from ragtrace.engines.model_names import load_judges
+from ragtrace.engines.model_server import Budget
 from ragtrace.engines.models import gpu_count, torch_threads
+from ragtrace.engines.text_pairs import Role
 from ragtrace.engines.tokens import counting
 from ragtrace.errors import ConfigurationError, RagtraceError, StoreError, WorkerError
 from ragtrace.object_loading import load_object

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ragtrace.engines._text_pairs import MARKS, encode_pairs
 from ragtrace.engines.models import (
     Precision,
     best_device,
@@ -22,8 +21,8 @@ from ragtrace.engines.models import (
     weights_digest,
 )
 from ragtrace.engines.pair_classifier import SETTINGS
-from ragtrace.engines.training._pairs import LabelledPair, PairDraw
-from ragtrace.engines.training.examples import Example
+from ragtrace.engines.text_pairs import MARKS, encode_pairs
+from ragtrace.engines.training.examples import Example, LabelledPair, PairDraw
 from ragtrace.errors import ConfigurationError, ModelError
 
 __all__ = ["Settings", "pieces_of", "train"]

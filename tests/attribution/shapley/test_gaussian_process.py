@@ -24,7 +24,7 @@ from ragtrace.attribution.shapley._gaussian_process import (
     signs,
 )
 from ragtrace.attribution.shapley._values import coalition_weights
-from ragtrace.engines._scoring import Edge, grow
+from ragtrace.engines._token_tree import Edge, grow
 from tests.attribution.games import random_table, table_game
 
 PRIOR = Prior(np.array([0.2, 0.5, 0.7, 0.35]), 0.05)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.engines._text_pairs import encode_pairs
-from ragtrace.engines.training._pairs import LabelledPair
-from ragtrace.engines.training.examples import Example, read_examples
+from ragtrace.engines.text_pairs import encode_pairs
+from ragtrace.engines.training.examples import Example, LabelledPair, read_examples
 from ragtrace.engines.training.training import Settings, pieces_of, train
 from ragtrace.engines.verifier import EntailmentVerifier
 from ragtrace.errors import ConfigurationError, ModelError

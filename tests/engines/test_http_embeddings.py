@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ragtrace.engines.embedding_server import EmbeddingServer
+from ragtrace.engines.http import EmbeddingServer
 from ragtrace.errors import ConfigurationError, ServerError
 from tests.engines.serving import Served
 

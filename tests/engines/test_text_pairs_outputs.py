@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace.engines.classifier_outputs import Outputs, read_outputs
+from ragtrace.engines.text_pairs import Outputs, read_outputs
 from ragtrace.errors import ModelError
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragtrace.engines.training._pairs import PairDraw, contradicted, names_of, numbers_of
-from ragtrace.engines.training.examples import Example, read_examples
+from ragtrace.engines.training.examples import Example, PairDraw, contradicted, names_of, numbers_of, read_examples
 from ragtrace.errors import ConfigurationError
 from tests.engines.verifiers import write_ragtruth
 

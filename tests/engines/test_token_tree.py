@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from ragtrace.engines._scoring import Edge, Pack, Root, cut_edge, grow, pack_edges
+from ragtrace.engines._token_tree import Edge, Pack, Root, cut_edge, grow, pack_edges
 
 _SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=12), min_size=1, max_size=20)
 
