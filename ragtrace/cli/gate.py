@@ -181,8 +181,7 @@ def live(
     baseline's proportions, so that another mix of requests is no loss. Exit codes as of `gate run`."""
     from ragtrace.cli.terminal import existing
     from ragtrace.cli.triage import window_of
-    from ragtrace.gate.live import judge_live
-    from ragtrace.gate.runs import chosen_policy
+    from ragtrace.gate.runs import chosen_policy, judge_live
 
     window, url = window_of(since, until), existing(store)
     report = judge_live(

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.analyze.diagnosis import CAUSE_COMPONENTS
+from ragtrace.gate._means import Floats, Rows, rows_of
 from ragtrace.gate._metrics import is_hint, is_state
 from ragtrace.gate.policy import OTHER
-from ragtrace.gate.statistics.means import Floats, Rows, rows_of
 from ragtrace.gate.types import (
     NOWHERE,
     STATES,

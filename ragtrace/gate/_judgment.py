@@ -13,9 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ragtrace.gate._metrics import METRICS, is_doubtful
-from ragtrace.gate.policy import OTHER, least_questions, too_small
-from ragtrace.gate.statistics.estimates import (
+from ragtrace.gate._estimates import (
     CellEstimate,
     Floor,
     against_floor,
@@ -24,7 +22,9 @@ from ragtrace.gate.statistics.estimates import (
     estimate,
     needed,
 )
-from ragtrace.gate.statistics.means import Floats, Rows, Sample, rows_of, side_of
+from ragtrace.gate._means import Floats, Rows, Sample, rows_of, side_of
+from ragtrace.gate._metrics import METRICS, is_doubtful
+from ragtrace.gate.policy import OTHER, least_questions, too_small
 from ragtrace.gate.types import Action, Cell, Comparison, Decision, Family, Outcome, Policy, Rule
 from ragtrace.multiplicity import holm
 from ragtrace.registry.instruments import STAGES

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.errors import InputError
-from ragtrace.gate import _files as files
 from ragtrace.gate._metrics import (
     METRICS,
     REFUSALS,
@@ -31,7 +30,7 @@ from ragtrace.gate._metrics import (
     with_pairs,
 )
 from ragtrace.gate._sameness import MOST, Trace, trace_of, unchanged
-from ragtrace.gate.selection import Selection, refuse_two_rollouts
+from ragtrace.gate.selection import Selection, measured_in_file, refuse_two_rollouts, service_views
 from ragtrace.gate.types import NOWHERE, STATES, Comparison, Population
 from ragtrace.plausible_values import is_weighable, sampling_weight
 from ragtrace.registry.instruments import STAGES
@@ -87,7 +86,7 @@ def load(
             for side, selection in zip(_SIDES, selections, strict=False)
         ]
         _refuse_the_same(sides)
-        views = files.service_views([(side.name, side.selection, side.service) for side in sides])
+        views = service_views([(side.name, side.selection, side.service) for side in sides])
         with ThreadPoolExecutor(len(sides)) as pool:  # the databases work meanwhile, outside of Python's lock
             columns = list(pool.map(lambda side: side.gathered(metrics, views), sides))
         judges = [side.judges(found) for side, found in zip(sides, columns, strict=True)]
@@ -187,7 +186,7 @@ class _SelectedSide:
     def _measured(self, scores: Sequence[str], views: Mapping[str, ServiceView]) -> Iterable[MeasuredRequest]:
         chosen = self.selection
         if chosen.file is not None:
-            return files.measured(self.name, chosen, self._store, scores, self.service, views, self._traces)
+            return measured_in_file(self.name, chosen, self._store, scores, self.service, views, self._traces)
         wanted = RequestFilter(
             self.service or "", chosen.since, chosen.until, chosen.replay, chosen.versions, chosen.others
         )

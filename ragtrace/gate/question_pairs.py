@@ -15,9 +15,8 @@ import msgspec
 from ragtrace.coverage import united
 from ragtrace.errors import RagtraceError
 from ragtrace.export.findings import claim_views
-from ragtrace.gate import _files as files
 from ragtrace.gate._sameness import text_key
-from ragtrace.gate.selection import Selection, parse
+from ragtrace.gate.selection import Selection, find_in_file, parse
 from ragtrace.gate.types import (
     AnswerSide,
     ChangedPair,
@@ -54,7 +53,7 @@ class SideTexts(NamedTuple):
         Raises: InputError, StoreError.
         """
         if self.selection.file is not None:
-            return files.find(self.selection, self.service, frozenset(request_ids))
+            return find_in_file(self.selection, self.service, frozenset(request_ids))
         if self.url is None:
             return {}
         with Store.open(self.url) as store:

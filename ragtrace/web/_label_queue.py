@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragtrace.gate.replay.questions import is_label
+from ragtrace.gate.replay.questions import is_usable_id
 from ragtrace.safe_text import dumps
 from ragtrace.store import Store
 from ragtrace.triage.labels import unlabeled
@@ -47,7 +47,7 @@ def test_case(store: Store, viewer: Viewer, record: RequestRecord, analysis: Ana
     evidence of the store, else by this viewer's label, else by the analysis where that knew gold evidence. What an
     analysis guessed is no gold. An id, a segment or a session that such a file refuses is left out."""
     names = {"id": record.request_id, "segment": record.segment, "session": record.session_id}
-    line: dict[str, object] = {name: value for name, value in names.items() if value and is_label(value)}
+    line: dict[str, object] = {name: value for name, value in names.items() if value and is_usable_id(value)}
     line["question"] = record.query.original
     chunks = _gold_chunks(store, viewer, record, analysis)
     if chunks is not None:

@@ -13,8 +13,8 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats  # type: ignore[import-untyped]
 
 from ragtrace.errors import MissingExtraError
+from ragtrace.gate import _share_tests as shares
 from ragtrace.gate._judgment import judge
-from ragtrace.gate.statistics import _share_tests as shares
 from ragtrace.gate.types import Comparison, Policy, Population, Rule
 from tests.gate.populations import RULES, pair, population, traffic, traffic_pair, unpaired
 from tests.gate.verdicts import KINDS, SCORE, of, scores, sure, verdict

@@ -16,7 +16,7 @@ from ragtrace.errors import ConfigurationError
 from ragtrace.receive.evaluations import ids_in_cell
 from ragtrace.types import Facet, Gold, content_hash
 
-__all__ = ["Fields", "Question", "is_label", "read_questions"]
+__all__ = ["Fields", "Question", "is_usable_id", "read_questions"]
 
 Row: TypeAlias = tuple[int, Mapping[str, Any]]  # the number of its line, and what stands there
 
@@ -212,12 +212,12 @@ def _label(place: str, row: Mapping[str, Any], name: str, what: str) -> str | No
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise ConfigurationError(f"{place}: its {what} is neither text nor a whole number: {value!r}")
     label = str(value).strip()
-    if not is_label(label):
+    if not is_usable_id(label):
         raise ConfigurationError(f"{place}: its {what} cannot be used; give 1 to {_LONGEST_ID} printable letters")
     return label
 
 
-def is_label(text: str) -> bool:
+def is_usable_id(text: str) -> bool:
     """Whether it can be the id, the segment or the session of a question."""
     label = text.strip()
     return bool(label) and len(label) <= _LONGEST_ID and label.isprintable()

@@ -36,11 +36,11 @@ def render(report: GateReport, format: Format, *, width: int = 120, every: bool 
     if format == "json":
         return dumps(msgspec.to_builtins(report)) + "\n"
     if format == "junit":
-        from ragtrace.gate.reports.junit import junit
+        from ragtrace.gate.reports.ci import junit
 
         return junit(report)
     if format == "markdown":
-        from ragtrace.gate.reports.markdown import markdown
+        from ragtrace.gate.reports.ci import markdown
 
         return markdown(report)
     if format == "text":

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy import stats  # type: ignore[import-untyped]
 
-from ragtrace.gate.statistics._share_tests import (
+from ragtrace.gate._share_tests import (
     IndependentShares,
     PairTable,
     _score,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats  # type: ignore[import-untyped]
 
-from ragtrace.gate.statistics.means import (
+from ragtrace.gate._means import (
     EXCHANGE_LIMIT,
     Floats,
     Replicates,

@@ -20,18 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.gate.statistics._share_tests import (
-    IndependentShares,
-    PairTable,
-    fisher_distribution,
-    fisher_mid_p,
-    inferiority,
-    mcnemar_distribution,
-    mcnemar_mid_p,
-    optimize,
-    special,
-)
-from ragtrace.gate.statistics.means import (
+from ragtrace.gate._means import (
     EXCHANGE_LIMIT,
     RESAMPLE_LIMIT,
     Floats,
@@ -41,6 +30,17 @@ from ragtrace.gate.statistics.means import (
     exchange_p_values,
     resample,
     side_of,
+)
+from ragtrace.gate._share_tests import (
+    IndependentShares,
+    PairTable,
+    fisher_distribution,
+    fisher_mid_p,
+    inferiority,
+    mcnemar_distribution,
+    mcnemar_mid_p,
+    optimize,
+    special,
 )
 from ragtrace.gate.types import Policy, Rule
 from ragtrace.wilson import effective_size

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from ragtrace.gate.statistics._share_tests import mcnemar_mid_p
-from ragtrace.gate.statistics.estimates import Spread, detectable, needed, power
+from ragtrace.gate._estimates import Spread, detectable, needed, power
+from ragtrace.gate._share_tests import mcnemar_mid_p
 
 SPREADS = st.builds(
     Spread,

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.gate._metrics import is_state
-from ragtrace.gate.statistics._share_tests import special
+from ragtrace.gate._share_tests import special
 from ragtrace.gate.types import NOWHERE, Comparison, Population, Rule
 from ragtrace.types import Stage
 

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from ragtrace.errors import ConfigurationError, InputError
-from ragtrace.gate.live import compare_live, live_selection, standardize
+from ragtrace.gate._estimates import CellEstimate, estimate
+from ragtrace.gate._means import rows_of
 from ragtrace.gate.reports import Format, render
-from ragtrace.gate.runs import compare
-from ragtrace.gate.statistics.estimates import CellEstimate, estimate
-from ragtrace.gate.statistics.means import rows_of
+from ragtrace.gate.runs import compare, compare_live, live_selection, standardize
 from ragtrace.gate.types import Comparison, Policy, Population, Rule
 from tests.gate.populations import population
 from tests.gate.reported import cell, report
