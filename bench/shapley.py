@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` i
 from bench.games import KnownGame, known, synthetic_games, tabled_games
 from ragtrace.alignment import noise_distraction, rank_by_score, warg, wasted_retrieval
 from ragtrace.attribution import ShapleyValues, shapley_values
-from ragtrace.attribution.shapley._gaussian_process import designed_pairs
+from ragtrace.attribution._gaussian_process import designed_pairs
 
 PLAYERS, MULTIPLES = (5, 8, 10, 12), (2, 4, 8, 16)
 PER_FAMILY = 6  # of six families: 36 games per k

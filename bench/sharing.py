@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` i
 
 from bench.games import FAMILIES, KnownGame, synthetic_games, tabled_games
 from ragtrace.attribution import shapley_values
+from ragtrace.attribution._gaussian_process import GaussianProcess
 from ragtrace.attribution.game import Coalitions
-from ragtrace.attribution.shapley._gaussian_process import GaussianProcess
 from ragtrace.engines._token_tree import Edge, grow
 
 DOCUMENT, QUESTION, ANSWER = 120, 20, 64  # tokens

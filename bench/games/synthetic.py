@@ -13,8 +13,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.attribution.game import Coalitions, Game, all_coalitions, encode
-from ragtrace.attribution.shapley._values import exact_values
+from ragtrace.attribution.game import Coalitions, Game, all_coalitions, encode, exact_values
 
 Array = NDArray[np.float64]
 

@@ -23,8 +23,8 @@ from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
 from ragtrace.attribution import Method, ShapleyValues
 from ragtrace.attribution.game import MAX_PLAYERS, CoalitionLog, Coalitions, Values, decode, encode
 from ragtrace.attribution.leave_one_out import SIMILARITIES
-from ragtrace.attribution.phrases import Phrase, phrases, refined
 from ragtrace.attribution.shapley import default_budget
+from ragtrace.attribution.spans import Phrase, phrases, refined
 from ragtrace.engines.causal_lm import CausalLM, CheckedScoring, Generated
 from ragtrace.engines.model_agnostic import Encoding, SimilarityGame, leave_documents_out, leave_sentences_out, standing
 from ragtrace.engines.model_names import is_silent

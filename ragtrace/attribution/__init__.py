@@ -12,8 +12,8 @@ from ragtrace.attribution._perturbation_curves import (
     area_between,
     perturbation_curves,
 )
-from ragtrace.attribution._surrogate import SparseSurrogate, sparse_surrogate
-from ragtrace.attribution.game import CoalitionLog, Game
+from ragtrace.attribution._sampling import SparseSurrogate, sparse_surrogate
+from ragtrace.attribution.game import CoalitionLog, Game, ShapleyValues
 from ragtrace.attribution.integrated_gradients import (
     Attribution,
     Rule,
@@ -23,7 +23,7 @@ from ragtrace.attribution.integrated_gradients import (
     integrated_gradients_of_many,
 )
 from ragtrace.attribution.leave_one_out import LeftOut, leave_one_out, score_drops
-from ragtrace.attribution.shapley import Method, ShapleyValues, default_budget, known_values, shapley_values
+from ragtrace.attribution.shapley import Method, default_budget, known_values, shapley_values
 from ragtrace.attribution.spans import Span, Unit, WeightedSpan, merged_into_words
 
 __all__ = [

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from ragtrace.attribution import shapley_values
-from ragtrace.attribution.game import all_coalitions, encode
-from ragtrace.attribution.shapley._values import kernel_weights
-from ragtrace.attribution.shapley.sampling import random_pool, sub_pools
+from ragtrace.attribution._sampling import random_pool, sub_pools
+from ragtrace.attribution.game import all_coalitions, encode, kernel_weights
 from ragtrace.errors import ConfigurationError
 from tests.attribution.games import CountedGame, random_table, table_game
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ragtrace.attribution import sparse_surrogate
-from ragtrace.attribution._surrogate import answer_logits
+from ragtrace.attribution._sampling import answer_logits
 from ragtrace.attribution.game import Coalitions, Values
 from ragtrace.errors import AttributionError, ConfigurationError
 

@@ -7,8 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from ragtrace.attribution.phrases import phrases, refined
-from ragtrace.attribution.spans import Span, split
+from ragtrace.attribution.spans import Span, phrases, refined, split
 from ragtrace.errors import AttributionError
 
 

@@ -13,7 +13,7 @@ from ragtrace.attribution import shapley_values
 from ragtrace.attribution.game import Coalitions
 from tests.attribution.games import ESTIMATORS, SAMPLING
 
-DATA = Path(__file__).parents[1] / "data" / "shapiq"
+DATA = Path(__file__).parents[0] / "data" / "shapiq"
 COEFFICIENTS: dict[str, float] = json.loads((DATA / "tree_Moebius_order=8.json").read_text())["data"]
 PUBLISHED = np.array(list(json.loads((DATA / "tree_SV_order=1.json").read_text())["data"].values()))
 

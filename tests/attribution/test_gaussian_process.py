@@ -8,8 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from bench.games import KnownGame, synthetic_games
 from ragtrace.attribution import shapley_values
-from ragtrace.attribution.game import all_coalitions, complements, encode
-from ragtrace.attribution.shapley._gaussian_process import (
+from ragtrace.attribution._gaussian_process import (
     ADDITIVE,
     LEFT_OUT,
     GaussianProcess,
@@ -23,7 +22,7 @@ from ragtrace.attribution.shapley._gaussian_process import (
     minimized,
     signs,
 )
-from ragtrace.attribution.shapley._values import coalition_weights
+from ragtrace.attribution.game import all_coalitions, coalition_weights, complements, encode
 from ragtrace.engines._token_tree import Edge, grow
 from tests.attribution.games import random_table, table_game
 

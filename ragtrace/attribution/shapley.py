@@ -14,27 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.alignment import expected_warg_change, flag_probabilities, normal_draws
+from ragtrace.attribution._gaussian_process import GaussianProcess
+from ragtrace.attribution._sampling import KernelShap, MonteCarloShap, PairedMonteCarloShap, Permutations
 from ragtrace.attribution.game import (
     CoalitionLog,
     Coalitions,
+    Fitted,
     Game,
+    ShapleyValues,
     Values,
     all_coalitions,
     checked_players,
     complements,
     decode,
     encode,
-)
-from ragtrace.attribution.shapley._gaussian_process import GaussianProcess
-from ragtrace.attribution.shapley._values import (
-    Fitted,
-    ShapleyValues,
     exact_values,
     share_residual,
     token_mean,
     undefined,
 )
-from ragtrace.attribution.shapley.sampling import KernelShap, MonteCarloShap, PairedMonteCarloShap, Permutations
 from ragtrace.errors import AttributionError, ConfigurationError
 from ragtrace.numeric import check_seed, is_integer, is_real
 

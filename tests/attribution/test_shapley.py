@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from ragtrace.attribution import CoalitionLog, Method, default_budget, known_values, shapley_values
-from ragtrace.attribution.shapley._estimation import METHODS
+from ragtrace.attribution.shapley import METHODS
 from ragtrace.errors import AttributionError, ConfigurationError
 from tests.attribution.games import ESTIMATORS, SAMPLING, CountedGame, random_table, table_game
 
-TABLES = Path(__file__).parents[4] / "shared" / "data" / "shapley-games" / "half_k8.npz"
+TABLES = Path(__file__).parents[3] / "shared" / "data" / "shapley-games" / "half_k8.npz"
 
 
 @pytest.mark.parametrize("name", SAMPLING)

@@ -26,8 +26,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.attribution.game import Coalitions, Values, complements, decode, encode
-from ragtrace.attribution.shapley._values import Fitted, coalition_weights, marginal_weights, share_residual, undefined
+from ragtrace.attribution.game import (
+    Coalitions,
+    Fitted,
+    Values,
+    coalition_weights,
+    complements,
+    decode,
+    encode,
+    marginal_weights,
+    share_residual,
+    undefined,
+)
 from ragtrace.errors import ConfigurationError
 from ragtrace.numeric import real_array
 
