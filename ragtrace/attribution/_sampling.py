@@ -1,5 +1,5 @@
 """Estimators that sample coalitions: permutations of the players; KernelSHAP, MCSHAP and PMCSHAP, which are least
-squares under the Shapley kernel, on a random pool or averaged over sub-pools; and a sparse surrogate, as in ContextCite.
+squares under the Shapley kernel, on a random pool or averaged over sub-pools; and a sparse surrogate (ContextCite).
 
 Pools are of distinct coalitions, and nested in the budget. Permutations: marginal contributions along random orders of
 the players and along the reversed orders.
