@@ -200,8 +200,8 @@ def measured(act: Callable[[], Any], server: Callable[[], float] | None = None) 
 def measure(url: str, size: int, server: Callable[[], float] | None = None) -> None:
     """Print the table of one store. server: the processor seconds of its server so far."""
     from ragtrace.export.request_view import request_view
+    from ragtrace.web._on_call import triage_view
     from ragtrace.web._overview import overview, service_lines
-    from ragtrace.web._triage_view import triage_view
 
     with Store.open(url) as store:
         gc.collect()

@@ -26,17 +26,13 @@ from ragtrace.store import ATTRIBUTION, Store
 from ragtrace.store.tables import STAGE_NAMES
 from ragtrace.types import Analysis, RequestRecord, replace
 from ragtrace.web._access import COOKIE, Access, Proxy, Sessions, Viewer
-from ragtrace.web._drawings import path_picture, times_picture
-from ragtrace.web._explanation_job import ask_for_explanation, asking_cost, explanation_state
+from ragtrace.web._drawings import path_picture, stylesheet, times_picture
+from ragtrace.web._explanations import GradePages, ask_for_explanation, asking_cost, explanation_state
 from ragtrace.web._gate_pages import comparing, gate_list, gate_report
-from ragtrace.web._grades import GradePages
-from ragtrace.web._judgments import KEPT, SAID, asked_stages, judge_page, label_request
-from ragtrace.web._label_queue import label_queue, test_case
+from ragtrace.web._judgments import KEPT, SAID, asked_stages, judge_page, label_queue, label_request, test_case
+from ragtrace.web._on_call import linked, postmortem_draft, runbook, runbook_names, triage_view
 from ragtrace.web._overview import COUNTED, WINDOWS, overview, service_lines
 from ragtrace.web._request_list import CHOICES, path_part, query_part, read_filter, rows_page
-from ragtrace.web._runbooks import linked, runbook, runbook_names
-from ragtrace.web._style import stylesheet
-from ragtrace.web._triage_view import postmortem_draft, triage_view
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -1,16 +1,29 @@
-"""The drawings of the pages, as SVG whose colors are the style sheet's: a request's path, its times, shares, trends."""
+"""The drawings of the pages, as SVG: a request's path, its times, shares, trends; and the style sheet that has their
+colors: that of the explanation, the pages' own rules, and which sentence each claim lights.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import resources
 from typing import Final
 
+from ragtrace.export.explanation_html import stylesheet as explanation_rules
 from ragtrace.export.request_view import ChunkView, RequestView, stage_times
 from ragtrace.html_page import Html, tag
 from ragtrace.safe_text import visible
 from ragtrace.types import RequestRecord
 
-__all__ = ["path_picture", "share_bar", "state_bar", "times_picture", "trend_line", "trend_picture"]
+__all__ = [
+    "CLAIMS",
+    "path_picture",
+    "share_bar",
+    "state_bar",
+    "stylesheet",
+    "times_picture",
+    "trend_line",
+    "trend_picture",
+]
 
 _ROW: Final = 30
 _BOX: Final = 24
@@ -338,3 +351,20 @@ def _short(text: str, width: float, *, is_bold: bool = False) -> str:
     line = " ".join(text[:400].split())
     most = int(width / (_BOLD if is_bold else _LETTER))
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+CLAIMS: Final = 120
+"""Claims of an answer that light their sentence under the pointer; a link leads to it in any case."""
+
+
+def stylesheet() -> str:
+    """All rules, for every page."""
+    own = resources.files("ragtrace.web").joinpath("page", "web.css").read_text("utf-8")
+    return f"{explanation_rules()}{own}{''.join(_linked())}"
+
+
+def _linked() -> Iterator[str]:
+    """A claim under the pointer or the keyboard lights its sentence, and the sentence its claim."""
+    for number in range(1, CLAIMS + 1):
+        hot = f".c{number}:is(:hover,:focus-visible,:target)"
+        yield f".reading:has({hot}) .c{number}{{--lit:1;outline:2px solid currentColor;outline-offset:1px}}"

@@ -8,7 +8,7 @@ be those of the traffic, and each slice counts by its own requests.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -25,13 +25,23 @@ from ragtrace.triage.rendering import joined
 from ragtrace.types import Stage
 from ragtrace.web._access import Viewer
 from ragtrace.web._drawings import share_bar, state_bar, trend_line, trend_picture
-from ragtrace.web._expenses import ExpenseLine, expense_lines
 from ragtrace.web._request_list import query_part
-from ragtrace.wilson import wilson
+from ragtrace.web._tallies import (
+    STATE_WORDS,
+    ExpenseLine,
+    Share,
+    Tallies,
+    Tally,
+    expense_lines,
+    share_among,
+    tallied,
+    tallied_slices,
+    united,
+    weight_of,
+)
 
 __all__ = ["Overview", "ServiceLine", "overview", "service_lines"]
 
-_LABELS: Final = {"sound": "sound", "suspected": "suspected", "not_known": "not known", "broken": "broken"}
 _GROUPS: Final = 20  # of broken requests
 _SEGMENTS: Final = 40  # that are listed
 _DRAWN: Final = 24  # releases that are drawn
@@ -40,23 +50,11 @@ COUNTED: Final = 10_000
 _SLICES: Final = 36
 _EACH: Final = 24  # requests of a slice that are looked at
 _FEW_SLICES, _FEW_EACH = 12, 12  # of a service among others
-_Z: Final = 1.96
 _LEAST: Final = 8  # requests of a segment from which on it is compared
 _WORST: Final = 3  # segments that a group names
 _TELLING: Final = 5  # requests of a group below which nothing is said of its end
 _SECOND: Final = 1_000_000_000
 WINDOWS: Final[dict[str, int]] = {"1h": 3_600, "24h": 86_400, "7d": 7 * 86_400, "all": 0}
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A share of requests with its 95 % interval; count and of are requests that were looked at."""
-
-    value: float
-    low: float
-    high: float
-    count: int
-    of: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,15 +200,15 @@ def service_lines(store: Store, services: Sequence[str], tenant: str | None) -> 
             continue
         edges = _edges(*around, WINDOWS["24h"], _FEW_SLICES)
         found = store.slices(Listing(service=service, tenant_id=tenant), edges, _FEW_EACH)
-        by_slice = _by_slice(found)
-        whole = _whole(by_slice)
+        by_slice = tallied_slices(found)
+        whole = united(by_slice)
         cells = tuple(_service_cell(place, whole[place], by_slice) for place in range(len(STAGE_NAMES)))
         link = f"/?{query_part({'service': service})}"
         lines.append(ServiceLine(service, around[1], sum(map(len, found)), cells, link))
     return lines
 
 
-def _service_cell(place: int, tally: Tally, by_slice: _Tallies) -> ServiceCell:
+def _service_cell(place: int, tally: Tally, by_slice: Tallies) -> ServiceCell:
     stage, broken = STAGE_NAMES[place], tally.indicator()
     if not tally.of:
         return ServiceCell(stage, None)
@@ -232,7 +230,7 @@ def _service_cell(place: int, tally: Tally, by_slice: _Tallies) -> ServiceCell:
 
 def _states(tally: Tally) -> tuple[tuple[str, str, float], ...]:
     """The shares of the states."""
-    return tuple((state, words, tally.weights[state] / tally.whole) for state, words in _LABELS.items())
+    return tuple((state, words, tally.weights[state] / tally.whole) for state, words in STATE_WORDS.items())
 
 
 def _spent(broken: Share | None, allowed: float) -> float:
@@ -244,14 +242,6 @@ def _verdict(broken: Share | None, allowed: float) -> str:
     if broken is None:
         return "unjudged"
     return "over" if broken.low > allowed else "within" if broken.high <= allowed else "unclear"
-
-
-def _whole(tallies: _Tallies) -> list[Tally]:
-    """By stage."""
-    found = [Tally() for _ in STAGE_NAMES]
-    for (_, place), tally in tallies.items():
-        found[place].unite(tally)
-    return found
 
 
 def overview(store: Store, service: str, window: str, viewer: Viewer) -> Overview | None:
@@ -270,8 +260,8 @@ def overview(store: Store, service: str, window: str, viewer: Viewer) -> Overvie
         calibration = promise(store, service) if viewer.owns(service) else None
     every = [one for each in slices for one in each]
     known = [one for one in every if any(one.states)]
-    by_slice = _by_slice(slices)
-    whole = _whole(by_slice)
+    by_slice = tallied_slices(slices)
+    whole = united(by_slice)
     marks = _marks(came, {one.suspected_rollout for one in known if one.stage is not None})
     link = _linker(service, edges[0], edges[-1])
     breaks = tuple(_breaks(known, marks, link))
@@ -286,7 +276,7 @@ def overview(store: Store, service: str, window: str, viewer: Viewer) -> Overvie
         conclusion=_conclusion(stages, breaks, len(known)),
         stages=stages,
         breaks=breaks,
-        segments=tuple(_segments(_tallied((one.segment, one) for one in every), whole, link)),
+        segments=tuple(_segments(tallied((one.segment, one) for one in every), whole, link)),
         releases=tuple(_told(marks, breaks)),
         more_releases=len(came) - len(marks),
         trend=_trend(by_slice, edges, marks, stages, link) if known else None,
@@ -313,97 +303,6 @@ def _edges(first: int, last: int, seconds: int, number: int) -> list[int]:
     since = max(first, until - seconds * _SECOND) if seconds else first
     width = max(1, -(-(until - since) // number))
     return [min(until, since + place * width) for place in range(number)] + [until]
-
-
-class Tally:
-    """Weighted counts of the states of one stage in some requests, and apart of those in which it is judged and no
-    earlier stage is broken or suspected."""
-
-    __slots__ = ("counts", "judged", "of", "squares", "weights", "whole")
-
-    def __init__(self) -> None:
-        self.judged = [0.0, 0.0, 0.0, 0, 0]  # all, their squares, broken; numbers of all and of broken ones
-        self.whole = self.squares = 0.0
-        self.of = 0
-        self.weights = dict.fromkeys(_LABELS, 0.0)
-        self.counts = dict.fromkeys(_LABELS, 0)
-
-    def add(self, weight: float, state: str, times: int, *, in_scope: bool = True) -> None:
-        """So many requests of one weight. in_scope: no earlier stage is broken or suspected."""
-        if in_scope and state in ("sound", "broken"):
-            bad = times if state == "broken" else 0
-            added = weight * times, weight * weight * times, weight * bad, times, bad
-            self.judged = [one + more for one, more in zip(self.judged, added, strict=True)]
-        self.whole += weight * times
-        self.squares += weight * weight * times
-        self.of += times
-        self.weights[state] += weight * times
-        self.counts[state] += times
-
-    def unite(self, other: Tally, sign: int = 1) -> Tally:
-        """Add the requests of another tally; with -1 take them away."""
-        self.whole += sign * other.whole
-        self.squares += sign * other.squares
-        self.of += sign * other.of
-        self.judged = [one + sign * more for one, more in zip(self.judged, other.judged, strict=True)]
-        for state in _LABELS:
-            self.weights[state] += sign * other.weights[state]
-            self.counts[state] += sign * other.counts[state]
-        return self
-
-    def indicator(self) -> Share | None:
-        """The share of broken requests among those judged in scope, with a Wilson interval by the effective size; None
-        where there is none."""
-        whole, squares, broken, of, count = self.judged
-        return _share(whole, squares, int(of), broken, int(count))
-
-
-def _share(whole: float, squares: float, of: int, part: float, count: int) -> Share | None:
-    if of <= 0 or whole <= 0:
-        return None
-    size, share = whole * whole / max(squares, 1e-300), min(1.0, max(0.0, part / whole))
-    low, high = wilson(share * size, size, _Z)
-    return Share(share, low, high, count, of)
-
-
-_Tallies = dict[tuple[object, int], Tally]
-"""By slice or by segment, and stage (its place in the path)."""
-
-
-def _tallied(keyed: Iterable[tuple[object, DiagnosisSummary]]) -> _Tallies:
-    """The states of requests under their keys. Most requests are alike, and are counted together."""
-    found: _Tallies = {}
-    alike = Counter((key, one.states, one.head_probability) for key, one in keyed)
-    for (key, states, probability), count in alike.items():
-        weight, in_scope = _weight(probability), True
-        for place, state in enumerate(states):
-            if state is not None:
-                tally = found.get((key, place))
-                if tally is None:
-                    tally = found[key, place] = Tally()
-                tally.add(weight, state, count, in_scope=in_scope)
-                in_scope = in_scope and state not in ("broken", "suspected")
-    return found
-
-
-def _by_slice(slices: Sequence[Sequence[DiagnosisSummary]]) -> _Tallies:
-    return _tallied((number, one) for number, ones in enumerate(slices) for one in ones)
-
-
-def _weight(probability: float) -> float:
-    return 1.0 / probability if probability else 1.0
-
-
-def _share_among(ones: Iterable[DiagnosisSummary], ids: Container[str]) -> Share | None:
-    """The share of these requests among others."""
-    whole = squares = part = 0.0
-    count = of = 0
-    for one in ones:
-        weight = _weight(one.head_probability)
-        whole, squares, of = whole + weight, squares + weight * weight, of + 1
-        if one.request_id in ids:
-            part, count = part + weight, count + 1
-    return _share(whole, squares, of, part, count)
 
 
 def _stage_lines(known: Sequence[DiagnosisSummary], whole: Sequence[Tally], link: _Link) -> Iterator[StageLine]:
@@ -450,7 +349,7 @@ def _judged(known: Sequence[DiagnosisSummary], place: int) -> list[DiagnosisSumm
 
 def _end(judged: Sequence[DiagnosisSummary], is_bad: Sequence[bool], allowed: float) -> End | None:
     """Whether the break that stands out among requests, oldest first, is over."""
-    weights = (_weight(one.head_probability) for one in judged)
+    weights = (weight_of(one.head_probability) for one in judged)
     found = break_end(list(zip(is_bad, weights, strict=True)), allowed)
     return None if found is None else End(judged[found[0]].started_at, found[1].count, found[1].of)
 
@@ -485,7 +384,7 @@ def _breaks(known: Sequence[DiagnosisSummary], marks: Sequence[_Mark], link: _Li
         first, last = min(one.started_at for one in ones), max(one.started_at for one in ones)
         during = [one for one in known if first <= one.started_at <= last]
         ids = {one.request_id for one in ones}
-        share = _share_among(during, ids)
+        share = share_among(during, ids)
         causes = Counter(one.cause for one in ones if one.cause)
         place = STAGE_NAMES.index(stage)
         judged = _judged(known, place)
@@ -520,12 +419,12 @@ def _worst_segments(during: Sequence[DiagnosisSummary], ids: Container[str]) -> 
     shares = [
         (name, share)
         for name, ones in of_segments.items()
-        if len(ones) >= _LEAST and (share := _share_among(ones, ids)) is not None and share.count
+        if len(ones) >= _LEAST and (share := share_among(ones, ids)) is not None and share.count
     ]
     return tuple(sorted(shares, key=lambda item: (-item[1].value, item[0]))[:_WORST])
 
 
-def _segments(by_segment: _Tallies, whole: Sequence[Tally], link: _Link) -> Iterator[SegmentLine]:
+def _segments(by_segment: Tallies, whole: Sequence[Tally], link: _Link) -> Iterator[SegmentLine]:
     """Each segment beside all others, those first that differ most."""
     lines = []
     for segment in sorted({str(key) for key, _ in by_segment}):
@@ -548,7 +447,7 @@ def _segments(by_segment: _Tallies, whole: Sequence[Tally], link: _Link) -> Iter
 
 
 def _trend(
-    by_slice: _Tallies,
+    by_slice: Tallies,
     edges: Sequence[int],
     marks: Sequence[_Mark],
     stages: Sequence[StageLine],

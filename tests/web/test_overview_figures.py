@@ -10,21 +10,18 @@ import pytest
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import DiagnosisSummary
 from ragtrace.web._drawings import _apart
-from ragtrace.web._expenses import expense_lines
 from ragtrace.web._overview import (
     _DRAWN,
     End,
     _breaks,
-    _by_slice,
     _conclusion,
     _marks,
     _service_cell,
     _stage_lines,
-    _tallied,
     _trend,
-    _whole,
     _worst_segments,
 )
+from ragtrace.web._tallies import expense_lines, tallied, tallied_slices, united
 
 SOUND, BROKEN = ("sound", None, "sound", None), ("sound", None, "broken", None)
 
@@ -38,7 +35,7 @@ def glance(states: tuple[str | None, ...], probability: float, expenses: str | N
 def test_requests_that_are_alike_are_counted_as_each_for_itself() -> None:
     """A broken one in ten of a rate of 1, and one of a rate of 0.1, which stands for ten."""
     ones = [*[glance(SOUND, 1.0)] * 9, glance(BROKEN, 1.0), glance(BROKEN, 0.1)]
-    tallies = _tallied(("all", one) for one in ones)
+    tallies = tallied(("all", one) for one in ones)
     assert sorted(tallies) == [("all", 0), ("all", 2)]
     share = tallies["all", 2].indicator()
     assert share is not None
@@ -66,8 +63,8 @@ def test_a_service_among_others_has_states_budget_and_trend() -> None:
     """The states in their shares, whether the interval is beyond what is allowed, and a bar for each slice that has
     broken requests; a stage that does not apply has nothing."""
     slices = [[*[glance(SOUND, 1.0)] * 8, *[glance(BROKEN, 1.0)] * 4], [glance(SOUND, 1.0)] * 12, []]
-    by_slice = _by_slice(slices)
-    whole = _whole(by_slice)
+    by_slice = tallied_slices(slices)
+    whole = united(by_slice)
     generation, ranking = _service_cell(2, whole[2], by_slice), _service_cell(1, whole[1], by_slice)
     assert (generation.stage, generation.verdict, ranking.broken) == ("generation", "over", None)
     assert {state: share for state, _, share in generation.states if share} == pytest.approx(
@@ -89,16 +86,16 @@ def test_a_stage_counts_as_alerts_count_it() -> None:
         *[glance(("sound", "suspected", "broken", None), 1.0)] * 5,
         *[glance(("broken", "not_known", "sound", None), 1.0)] * 3,
     ]
-    by_slice = _by_slice([ones])
-    whole = _whole(by_slice)
+    by_slice = tallied_slices([ones])
+    whole = united(by_slice)
     shares = [whole[place].indicator() for place in range(3)]
     assert [(share.count, share.of) for share in shares if share is not None] == [(3, 36), (0, 28), (2, 8)]
     assert _service_cell(2, whole[2], by_slice).verdict == "over"
-    unjudged = _by_slice([[glance(("not_known", None, "suspected", None), 1.0)] * 30])
-    cell = _service_cell(0, _whole(unjudged)[0], unjudged)
+    unjudged = tallied_slices([[glance(("not_known", None, "suspected", None), 1.0)] * 30])
+    cell = _service_cell(0, united(unjudged)[0], unjudged)
     assert (cell.broken, cell.verdict, cell.spent) == (None, "unjudged", 0.0)
     assert cell.bar is not None
-    assert _service_cell(1, _whole(unjudged)[1], unjudged).bar is None
+    assert _service_cell(1, united(unjudged)[1], unjudged).bar is None
 
 
 def test_the_conclusion_calls_no_stage_within_its_objective_that_is_not() -> None:
@@ -107,7 +104,7 @@ def test_the_conclusion_calls_no_stage_within_its_objective_that_is_not() -> Non
         glance(("sound", "not_known", None, None), 1.0)
     ]
     known = [*ones, *[glance((None, None, None, "sound"), 1.0)] * 3]
-    lines = tuple(_stage_lines(known, _whole(_by_slice([known])), lambda **_: ""))
+    lines = tuple(_stage_lines(known, united(tallied_slices([known])), lambda **_: ""))
     assert _conclusion(lines, (), len(known)) == (
         "No stage is certainly over its objective. Citation: too few judged requests to say; ranking: none is judged; "
         "retrieval and generation: within the objective.",
@@ -129,7 +126,7 @@ def test_a_stage_that_has_recovered_is_told_from_one_that_burns() -> None:
     """By the requests behind the break: enough sound ones end it, few leave it open; what burns is said first."""
     for behind, verdict in ((60, "recovered"), (4, "over")):
         known = break_of(behind)
-        lines = tuple(_stage_lines(known, _whole(_by_slice([known])), lambda **_: ""))
+        lines = tuple(_stage_lines(known, united(tallied_slices([known])), lambda **_: ""))
         (one,) = _breaks(known, (), lambda **_: "")
         line = next(line for line in lines if line.name == "generation")
         assert line.verdict == verdict
@@ -172,7 +169,7 @@ def test_a_bar_leads_to_requests_that_the_list_shows() -> None:
     doubtful = glance(("sound", None, "suspected", None), 1.0)
     after = glance(("broken", None, "broken", None), 1.0)
     slices = [[glance(SOUND, 1.0), glance(BROKEN, 1.0)], [glance(SOUND, 1.0), doubtful], [after]]
-    by_slice = _by_slice(slices)
+    by_slice = tallied_slices(slices)
     links: list[dict[str, object]] = []
 
     def link(**filters: object) -> str:
@@ -181,7 +178,7 @@ def test_a_bar_leads_to_requests_that_the_list_shows() -> None:
 
     lines = [
         line
-        for line in _stage_lines([*slices[0], *slices[1], *slices[2]], _whole(by_slice), link)
+        for line in _stage_lines([*slices[0], *slices[1], *slices[2]], united(by_slice), link)
         if line.name == "generation"
     ]
     links.clear()

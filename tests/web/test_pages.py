@@ -33,7 +33,7 @@ from ragtrace.types import (
     replace,
 )
 from ragtrace.web import Everybody, People, Proxy, WebSettings, make_app
-from ragtrace.web._runbooks import Piece, linked
+from ragtrace.web._on_call import Piece, linked
 from tests.web.gated import COMPARED, RUN
 from tests.web.stored import ALTERED, EVIL, EXPLAINED, HOSTILE, LOST, OTHER, SECRET, SERVICE, store_of
 

@@ -11,7 +11,7 @@ from ragtrace.analyze.worker import WorkerSettings, run
 from ragtrace.grading import GradeThresholds
 from ragtrace.store import Store
 from ragtrace.types import Candidate, Grade, HostGrades, Query, RequestRecord, RetrieveRun, replace
-from ragtrace.web._grades import GradePages
+from ragtrace.web._explanations import GradePages
 from tests.analyze.test_retrieval_grading import GOOD, WordJudge, record
 from tests.web.test_pages import FILE, Elements, client
 
