@@ -45,7 +45,7 @@ from ragtrace.triage._evidence import (
     hardly_judged,
     tally,
 )
-from ragtrace.triage._grades import graded_sentences
+from ragtrace.triage._hints import graded_sentences, starved_providers, starved_sentence
 from ragtrace.triage._releases import gate_note, suspected, suspects
 from ragtrace.triage._report import (
     CauseCount,
@@ -60,7 +60,6 @@ from ragtrace.triage._report import (
     Tenants,
     Unjudged,
 )
-from ragtrace.triage._starvation import starved_providers, starved_sentence
 from ragtrace.triage._statistics import ENOUGH
 from ragtrace.triage._verdict_quality import corrected_shares, promise
 from ragtrace.triage.rendering import by_gold, clock, joined, named_services, percent, plain, written

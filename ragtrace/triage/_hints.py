@@ -1,24 +1,30 @@
-"""Grades of the judge of relevance in a window: whether more retrieval is INCORRECT, and since which release.
+"""Hints of a triage, which prove no break and say where to look: grades of retrieval, and starved providers.
 
-Grades stand in the analyses where the analyzer had such a judge. They prove no break; they say where to look.
+Grades stand in the analyses where the analyzer had a judge of relevance: whether more retrieval is INCORRECT, and since
+which release. A starved provider is one whose documents lost places in prompts that they deserve, since a release.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from ragtrace.analyze.exposure_report import NO_PROVIDER, OTHERS, UNNAMED, exposure_report, replacements
 from ragtrace.analyze.retrieval_grading import told_right
+from ragtrace.config import SETTINGS, variable
 from ragtrace.grading import GradedRequest, confidently_wrong
 from ragtrace.multiplicity import holm
+from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Release, Store
-from ragtrace.triage._evidence import JudgedRequest, JudgedSample
+from ragtrace.triage._evidence import JudgedRequest, JudgedSample, Window
 from ragtrace.triage._releases import rollouts
+from ragtrace.triage._report import StarvedProvider
 from ragtrace.triage._statistics import NEAR, Weighed, chance_of_growth, has_risen, likelihood_gain, share_of
-from ragtrace.triage.rendering import percent
-from ragtrace.types import Grading
+from ragtrace.triage.rendering import joined, percent
+from ragtrace.types import Grading, Stage
 
-__all__ = ["graded_sentences"]
+__all__ = ["graded_sentences", "starved_providers", "starved_sentence"]
 
 _FEW: Final = 40  # requests by which it is known that none is graded
 _READ: Final = 600  # requests whose analyses are read: shares to four points
@@ -114,3 +120,54 @@ def _wrong(graded: _Requests, evidence: JudgedSample) -> str:
         f"right in {percent(cell.right)}"
         for cell in cells
     )
+
+
+_LIMIT: Final = 300  # requests of each window: they are read with their texts
+_STAGES: Final[tuple[Stage, ...]] = ("retrieval", "ranking")
+
+
+def starved_providers(
+    store: Store, service: str, segment: str | None, window: Window, broken: Collection[Stage]
+) -> tuple[StarvedProvider, ...]:
+    """Those whose share of the places in prompts fell, and further than what they deserve, where a release of retrieval
+    or ranking came and neither is broken; never what has no name or many. What names a provider is the analyzer's
+    setting."""
+    by = os.environ.get(variable("provider")) or SETTINGS["provider"].default
+    if by == NO_PROVIDER or set(_STAGES) & set(broken):
+        return ()
+    components = {component for stage in STAGES if stage.name in _STAGES for component in stage.components}
+    released = [
+        each for each in replacements(store, service, window.before, window.until) if each.component in components
+    ]
+    if not released:
+        return ()
+    found = exposure_report(
+        store,
+        service,
+        since=window.since,
+        until=window.until,
+        by=by,
+        segment=segment,
+        before=(window.before, window.since),
+        limit=_LIMIT,
+    )
+    now = {each.provider: each.exposed.value or 0.0 for each in found.providers}
+    return tuple(
+        StarvedProvider(
+            provider=each.provider,
+            now=now[each.provider],
+            before=now[each.provider] - (each.exposed.value or 0.0),
+            releases=tuple(f"{release.component}={release.version}" for release in released),
+        )
+        for each in found.changes
+        if each.starved and each.provider not in (OTHERS, UNNAMED)
+    )
+
+
+def starved_sentence(starved: Collection[StarvedProvider]) -> str:
+    """One sentence for the conclusion; nothing where nobody is starved."""
+    if not starved:
+        return ""
+    lost = joined([f"{each.provider} from {percent(each.before)} to {percent(each.now)}" for each in starved])
+    releases = joined(next(iter(starved)).releases)
+    return f"places in prompts fell that documents deserve, and no stage broke by it: {lost}; released then: {releases}"
