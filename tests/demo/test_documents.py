@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from ragtrace.demo.corpus import load_corpus
-from ragtrace.demo.corpus._corpus import JURISDICTIONS, PRODUCTS, template
+from ragtrace.demo.corpus import JURISDICTIONS, PRODUCTS, load_corpus, template
 from ragtrace.errors import ConfigurationError
 
 

@@ -146,7 +146,7 @@ def test_leaves_whole_documents_alone() -> None:
     """The wordings of the demo, with their amounts, dates, versions and sections: not one find."""
     found = [
         (name, file.name, text[start:end])
-        for file in files("ragtrace.demo.corpus").iterdir()
+        for file in files("ragtrace.demo").joinpath("wordings").iterdir()
         if file.name.endswith(".toml")
         for text in [file.read_text()]
         for name, find in FINDERS.items()

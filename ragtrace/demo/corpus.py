@@ -1,4 +1,4 @@
-"""The policy wordings (product x jurisdiction x edition) and their chunks, grown from the TOML templates; and the
+"""The corpus: policy wordings (product x jurisdiction x edition) and their chunks, grown from wordings/*.toml; and the
 questions about them, with natural wording, required facets, and the oracle evidence that answers them.
 
 Figures are drawn so that the same section differs from year to year and from country to country: a wrong edition or
@@ -162,7 +162,7 @@ def template(code: str) -> dict[str, Any]:
     """The parsed template file of a product."""
     if code not in PRODUCTS:
         raise ConfigurationError(f"unknown demo product {code!r}; allowed: {', '.join(PRODUCTS)}")
-    return tomllib.loads(resources.files("ragtrace.demo.corpus").joinpath(f"{code}.toml").read_text("utf-8"))
+    return tomllib.loads(resources.files("ragtrace.demo").joinpath("wordings", f"{code}.toml").read_text("utf-8"))
 
 
 @cache
