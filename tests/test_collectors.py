@@ -21,7 +21,7 @@ import yaml
 from ragtrace import resources
 from ragtrace.alerts import render, write
 from ragtrace.cli import app
-from ragtrace.cli.export import DEFAULT_PORT as EXPORT_PORT
+from ragtrace.cli.monitoring import DEFAULT_PORT as EXPORT_PORT
 from ragtrace.cli.triage import DEFAULT_PORT as TRIAGE_PORT
 from ragtrace.config import load
 from ragtrace.record import conventions as names

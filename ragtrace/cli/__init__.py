@@ -21,14 +21,12 @@ from ragtrace.analyze_extra import missing_extra
 from ragtrace.cli import (
     align,
     analyze,
-    build,
     calibrate,
     changes,
     db,
     demo,
     doctor,
     explain,
-    export,
     exposure,
     gate,
     grade,
@@ -40,7 +38,6 @@ from ragtrace.cli import (
     services,
     triage,
     verifier,
-    web,
 )
 from ragtrace.cli.doctor import version
 from ragtrace.config import variable
@@ -83,7 +80,7 @@ _VERBS: Final[dict[str, dict[str, _Verb]]] = {
         "demo": demo.demo,
         "serve": receive.serve,
         "import": receive.import_files,
-        "build": build.build,
+        "build": receive.build,
         "source": changes.sources,
     },
     "Judge: what is known of each request": {
@@ -95,7 +92,7 @@ _VERBS: Final[dict[str, dict[str, _Verb]]] = {
         "verifier": verifier.app,
     },
     "Look: what broke, where, since when": {
-        "web": web.web,
+        "web": monitoring.web,
         "show": requests.show,
         "triage": triage.app,
         "explain": explain.explain,
@@ -115,7 +112,7 @@ _VERBS: Final[dict[str, dict[str, _Verb]]] = {
         "doctor": doctor.doctor,
         "db": db.app,
         "jobs": analyze.jobs,
-        "export": export.export,
+        "export": monitoring.export,
         "alerts": monitoring.alerts,
         "dashboards": monitoring.dashboards,
         "totals": services.totals,

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ragtrace.cli.export import DEFAULT_PORT, HostOption
+from ragtrace.cli.monitoring import DEFAULT_PORT, WEB_PORT, HostOption, serve_pages
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table
-from ragtrace.cli.web import WEB_PORT, serve_pages
 
 __all__ = ["demo"]
 

@@ -1,20 +1,123 @@
-"""`ragtrace alerts|dashboards`: rules of Prometheus, routes of Alertmanager, dashboards of Grafana, made and tried."""
+"""`ragtrace export|web|alerts|dashboards`: a store's metrics for Prometheus and its pages for people, served; and the
+rules of Prometheus, routes of Alertmanager and dashboards of Grafana, made and tried.
+"""
 
 from __future__ import annotations
 
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Final
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
-from ragtrace.cli.terminal import console
+from ragtrace.cli.terminal import StoreOption, console, option
+from ragtrace.config import SETTINGS
 from ragtrace.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ragtrace.alerts import Checked
+    from ragtrace.export.exporter import PushTarget
+    from ragtrace.web import WebSettings
 
-__all__ = ["alerts", "dashboards"]
+__all__ = ["DEFAULT_PORT", "WEB_PORT", "HostOption", "alerts", "dashboards", "export", "serve", "serve_pages", "web"]
+
+DEFAULT_PORT = 9464
+
+HostOption: TypeAlias = Annotated[str, typer.Option("--host", help="The address to listen on.")]
+
+
+class ExpositionFormat(StrEnum):
+    """The two text formats that Prometheus reads."""
+
+    text = "text"
+    openmetrics = "openmetrics"
+
+
+def export(
+    store: StoreOption = None,
+    once: Annotated[bool, typer.Option("--once", help="Print the exposition and end.")] = False,
+    exposition_format: Annotated[
+        ExpositionFormat,
+        typer.Option("--format", help="What --once prints; the server follows the Accept header."),
+    ] = ExpositionFormat.text,
+    host: HostOption = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port to listen on.")] = DEFAULT_PORT,
+    otlp: Annotated[
+        str | None, typer.Option("--otlp", metavar="URL", help="Push to this OTLP receiver as well.")
+    ] = None,
+    remote_write: Annotated[
+        str | None, typer.Option("--remote-write", metavar="URL", help="Push by Prometheus remote write as well.")
+    ] = None,
+    every: Annotated[float, typer.Option("--every", metavar="SECONDS", help="How often to push.")] = 30.0,
+    max_series: Annotated[int, option("max_series", min=1_000)] = SETTINGS["max_series"].default,
+) -> None:
+    """Serve /metrics from committed results. One exporter per database: a second one waits for the first to end."""
+    from ragtrace.cli.terminal import existing
+    from ragtrace.errors import ConfigurationError
+
+    if once and (otlp or remote_write):
+        raise ConfigurationError("--once prints and ends; to push, leave it out")
+    url = existing(store)
+    if once:
+        _print_once(url, max_series, openmetrics=exposition_format is ExpositionFormat.openmetrics)
+    else:
+        serve(url, host, port, _targets(otlp, remote_write), every, max_series)
+
+
+def serve(
+    url: str,
+    host: str,
+    port: int,
+    push_to: Sequence[PushTarget] = (),
+    push_seconds: float = 30.0,
+    max_series: int = 100_000,
+) -> None:
+    """Serve the metrics of the store until SIGINT or SIGTERM."""
+    from ragtrace import export as exporter
+
+    server = exporter.serve(url, host, port, max_series=max_series, push_to=push_to, push_seconds=push_seconds)
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        console(stderr=True).print(f"serving http://{host}:{server.port}/metrics, Ctrl-C ends it")
+        threading.Event().wait()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        server.close()
+
+
+def _targets(otlp: str | None, remote_write: str | None) -> list[PushTarget]:
+    targets: list[PushTarget] = []
+    if otlp:
+        from ragtrace.export.push_targets import OtlpTarget
+
+        targets.append(OtlpTarget(otlp))
+    if remote_write:
+        from ragtrace.export.push_targets import RemoteWriteTarget
+
+        targets.append(RemoteWriteTarget(remote_write))
+    return targets
+
+
+def _print_once(url: str, max_series: int, *, openmetrics: bool) -> None:
+    from ragtrace.export import exposition
+    from ragtrace.store import Store
+
+    with Store.open(url) as store:
+        body = exposition(store, openmetrics=openmetrics, max_series=max_series)
+    sys.stdout.buffer.write(body)
+    sys.stdout.buffer.flush()
+
+
+def _end(_signal: int, _frame: FrameType | None) -> None:
+    raise SystemExit(0)
+
 
 _FOLDER: Final = Path("ragtrace-alerts")
 
@@ -109,3 +212,101 @@ def render_dashboards(
 
     files = write_files(out, dashboard_files(datasource=datasource, metric_prefix=metric_prefix, trace_url=trace_url))
     console().print(f"wrote {len(files)} dashboards into {out}")
+
+
+WEB_PORT = 8460
+
+
+def web(
+    store: StoreOption = None,
+    host: HostOption = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="The port to listen on.")] = WEB_PORT,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            "--tokens",
+            metavar="FILE",
+            help="A file with NAME TOKEN tenant=TENANT role=numbers|content|judge on each line.  [default: no tokens, "
+            "and this machine alone]",
+        ),
+    ] = None,
+    proxy_header: Annotated[
+        str | None,
+        typer.Option(
+            "--proxy-header",
+            metavar="NAME",
+            help="The header in which a proxy that signs people in names them; with - as token in --tokens.",
+        ),
+    ] = None,
+    proxy_from: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--proxy-from",
+            metavar="ADDRESS",
+            help="From where the proxy asks; may be repeated. Nobody else is believed.  [default: 127.0.0.1 and ::1]",
+        ),
+    ] = None,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Take labels and judgments of alerts; else read only.")
+    ] = False,
+    labeler: Annotated[str | None, option("labeler", show_default=False)] = None,
+    certificate: Annotated[
+        Path | None, typer.Option("--tls-certificate", metavar="FILE", help="The certificate for TLS, as PEM.")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate, as PEM.")
+    ] = None,
+    relevance: Annotated[
+        str | None,
+        typer.Option(
+            "--relevance",
+            metavar="MODEL",
+            help="Explain which words gave a chunk its grade, by this judge of relevance: builtin, a folder, a name, "
+            "or chat:URL#NAME.",
+        ),
+    ] = None,
+    trace_url: Annotated[
+        str | None,
+        typer.Option(
+            "--trace-url",
+            metavar="URL",
+            help="Where a trace is shown (Jaeger, Tempo, Grafana); the trace's id is appended, or put at {trace_id}.",
+        ),
+    ] = None,
+) -> None:
+    """Serve pages over the store: which stage broke, where, since which release, and the requests themselves.
+
+    Who read which request is written to stderr.
+    """
+    from ragtrace.cli.terminal import existing
+    from ragtrace.web import Proxy, WebSettings
+
+    if proxy_from and proxy_header is None:
+        raise ConfigurationError("--proxy-from needs --proxy-header, the header in which that proxy names people")
+    proxy = Proxy(proxy_header) if proxy_header is not None else None
+    if proxy is not None and proxy_from:
+        proxy = replace(proxy, addresses=tuple(proxy_from))
+    settings = WebSettings(
+        host=host,
+        port=port,
+        tokens=tokens,
+        may_judge=judge,
+        labeler=labeler,
+        certificate=certificate,
+        key=key,
+        trace_url=trace_url,
+        proxy=proxy,
+        relevance=relevance,
+    )
+    serve_pages(existing(store), settings)
+
+
+def serve_pages(url: str, settings: WebSettings) -> None:
+    """Serve the pages until SIGINT or SIGTERM."""
+    from ragtrace.web import run
+
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        run(url, settings, lambda address: console(stderr=True).print(f"open {address} (Ctrl-C ends it)"))
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,8 +1,12 @@
-"""`ragtrace serve|import|gold`: requests that others recorded, over OTLP or in files, and what questions need."""
+"""`ragtrace serve|import|gold|build`: requests that others recorded, over OTLP, in files or handed over by
+applications, and what questions need.
+"""
 
 from __future__ import annotations
 
 import shlex
+import signal
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
@@ -11,7 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ragtrace.cli.terminal import JsonOption, StoreOption, existing, print_json, print_table
+from ragtrace.cli.terminal import (
+    Ending,
+    JsonOption,
+    StoreOption,
+    console,
+    existing,
+    option,
+    print_json,
+    print_table,
+    shown,
+)
 from ragtrace.config import variable
 from ragtrace.errors import ConfigurationError, RecordError
 
@@ -19,7 +33,7 @@ if TYPE_CHECKING:
     from ragtrace.receive.imports import Imported
     from ragtrace.types import Gold
 
-__all__ = ["gold", "import_files", "serve"]
+__all__ = ["build", "gold", "import_files", "serve"]
 
 
 def serve(
@@ -304,10 +318,10 @@ def _read_from(what: str, columns: Sequence[str]) -> str:
 def _columns(options: list[str] | None) -> dict[str, str]:
     """`WHAT=NAME` options as a mapping."""
     names: dict[str, str] = {}
-    for option in options or ():
-        what, sign, name = option.partition("=")
+    for given in options or ():
+        what, sign, name = given.partition("=")
         if not sign or not what or not name:
-            raise ConfigurationError(f"--column is {option!r}; give WHAT=NAME, such as answer=reply")
+            raise ConfigurationError(f"--column is {given!r}; give WHAT=NAME, such as answer=reply")
         if what in names:
             raise ConfigurationError(
                 f"--column {what} is given twice, as {names[what]!r} and {name!r}; give one, for contexts in numbered "
@@ -324,3 +338,52 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror}; give a file") from None
+
+
+_PAUSE: Final = 0.5  # seconds between two looks
+_RETRY: Final = (1.0, 60.0)  # seconds until the store is tried again, longer each time
+
+
+def build(
+    store: StoreOption = None,
+    spool: Annotated[str | None, option("spool", metavar="FOLDER")] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more until Ctrl-C or SIGTERM.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Build and store the requests that applications on this machine have handed over (`build="worker"`).
+
+    It runs as the user that the applications run as. Killed at any moment, it can be run again.
+    """
+    from ragtrace import config
+    from ragtrace.collect import Builder, default_folder, fallback_folder
+    from ragtrace.store import Store
+
+    settings = config.load(store=store, spool=spool)
+    url = settings.store
+    folders = list(dict.fromkeys((default_folder(url, settings.spool), fallback_folder(url))))
+    if not any(folder.is_dir() for folder in folders):
+        console(stderr=True).print(
+            f"nothing has been handed over yet: {folders[0]} is not there; give the URL of the store and the spool "
+            "exactly as the application has them",
+            soft_wrap=True,
+        )
+    builder = Builder(lambda: Store.open(url), folders, _RETRY)
+    with Ending() as ending:
+        try:
+            while ending.signal is None:
+                if not builder.step():
+                    if not follow:
+                        break
+                    time.sleep(_PAUSE)
+        finally:
+            waiting = builder.waiting
+            builder.close()
+    if as_json:
+        print_json({"stored": builder.stored, "waiting_bytes": waiting})
+    else:
+        left = f"; {waiting:,} bytes wait in {folders[0]}: the store takes nothing (see above)" if waiting else ""
+        console().print(f"{builder.stored:,} stored in {shown(url)}{left}", soft_wrap=True)
+    if ending.signal == signal.SIGINT:
+        raise typer.Exit(130)
+    if waiting:
+        raise typer.Exit(1)

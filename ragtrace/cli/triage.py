@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
-from ragtrace.cli.export import HostOption
+from ragtrace.cli.monitoring import HostOption
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, print_json, print_table
 from ragtrace.times import TIMES, shown_time
 
