@@ -45,7 +45,7 @@ from ragtrace.store import (
     ShadowCounts,
     Store,
 )
-from ragtrace.store.drift import INDEX
+from ragtrace.store.corpus import INDEX
 from ragtrace.types import Analysis, Fault, Gold, RequestRecord, content_hash, replace as with_changes
 
 __all__ = ["LEASE_SECONDS", "WorkSummary", "WorkerSettings", "finish", "rare_collections", "run", "seen_chunks"]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ragtrace.store._compaction import Space
 from ragtrace.store._erasure import Erased, Subject
 from ragtrace.store._feedback import outcome_of
-from ragtrace.store._garbage import Swept
 from ragtrace.store._inspection import Inspected
 from ragtrace.store._named_leases import Heartbeat
 from ragtrace.store._schema import check, migrate
+from ragtrace.store._space import Space, Swept
 from ragtrace.store._store import Store
 from ragtrace.store.retention import Kept, Pruned
 from ragtrace.store.rows import (

@@ -82,7 +82,7 @@ def write(database: Database, made: Sequence[Assembled]) -> None:
         spans.rewrite_parts(
             connection, [part for part in smaller if part.trace in whole and stored.issuperset(part.texts)]
         )
-        service_traits.note(connection, _named(made, gone))
+        service_traits.note_named(connection, _named(made, gone))
 
 
 def _traces(record: RequestRecord) -> set[tuple[str, str]]:

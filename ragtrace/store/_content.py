@@ -348,7 +348,7 @@ class Texts:
     def store(self, connection: sa.Connection, now: float | None = None) -> None:
         """Insert the texts that the content table does not have, and note of the others that they are used.
 
-        What nobody uses is deleted by `ragtrace.store._garbage`, beside writers that use it again. So a text that was
+        What nobody uses is deleted by `ragtrace.store._space`, beside writers that use it again. So a text that was
         last used more than `GRANULARITY` ago is locked and touched first; one that was deleted between the look and the
         lock is inserted again. One that was used since is left alone: it is not deleted within a day, or, where it is
         erased, not before this transaction has ended.

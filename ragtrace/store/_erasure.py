@@ -1,28 +1,33 @@
-"""Erasure: finds and deletes all that a store holds of a subject: a tenant, a session or single requests, at once.
+"""Erasure: finds and deletes all that a store holds of a subject (a tenant, a session or single requests) at once, or
+the totals of a service; and the audit log of deletions.
 
 Requests go page by page, each page in a transaction that no writer of records is beside. It remembers what it deletes,
 so that nothing brings it back, and condemns the texts. What a run that was killed has left is finished by the next one.
+
+The audit says when, who, what of, and how many rows, in the transaction that deletes. An entry outlives what it is
+about. So one of an erasure says what kind of subject it was of, and not whose: the name of a person or a tenant would
+stand in the store again.
 """
 
 from __future__ import annotations
 
+import getpass
 import json
 import re
+import socket
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 
 from ragtrace.store import (
-    _audit as audit,
-    _compaction as compaction,
-    _garbage as garbage,
     _records as records,
     _requests as requests,
     _search as search,
+    _space as space,
     _spans as spans,
     retention,
     series_budget,
@@ -31,23 +36,30 @@ from ragtrace.store import (
 )
 from ragtrace.store._feedback import COUNTED
 from ragtrace.store._named_leases import UpkeepLease
-from ragtrace.store.database import Database, chunks, clean, pages
+from ragtrace.store.database import Database, chunks, clean, insert, pages
+from ragtrace.store.rows import DeletionRecord
 from ragtrace.store.tables import (
     addendum,
+    audit,
     background,
     content,
     counted,
+    exposed,
     fault,
     feedback,
     job,
     page_judgment,
+    release,
     request,
+    source,
+    source_report,
+    success,
     tenant_service,
     total,
     trace,
 )
 
-__all__ = ["ERASED", "Erased", "Subject", "erase", "find"]
+__all__ = ["ERASED", "FORGOTTEN", "Erased", "Subject", "deletions", "erase", "find", "forget_totals"]
 
 _PAGE: Final = 100
 _TRACE: Final = re.compile(r"[0-9a-f]{32}")
@@ -150,6 +162,8 @@ def _waiting(connection: sa.Connection, subject: Subject) -> dict[sa.Table, list
 
 ERASED: Final = "db erase"
 """The action as which it is written down that somebody had a subject's data erased."""
+FORGOTTEN: Final = "totals forget"
+"""The action as which it is written down that somebody had the totals of a service forgotten."""
 _SHOWN: Final = 10
 
 
@@ -206,10 +220,10 @@ def erase(database: Database, subject: Subject, *, rewrite: bool, reference: str
     """
     rows: Counter[str] = Counter()
     found = _Found()
-    entry = audit.AuditEntry(ERASED, {"kind": subject.kind, "reference": reference}, time.time_ns())
+    entry = AuditEntry(ERASED, {"kind": subject.kind, "reference": reference}, time.time_ns())
     exemplars = 0
     if rewrite:
-        compaction.refuse_full(database)
+        space.refuse_full(database)
     with database.read() as connection:
         named = _named(connection, subject)
     with UpkeepLease(database, "ragtrace db erase") as upkeep:
@@ -225,15 +239,15 @@ def erase(database: Database, subject: Subject, *, rewrite: bool, reference: str
             _erase_traces(connection, _unassembled(connection, subject), rows)
             own = _erase_services(connection, subject, named, rows)
             entry.save(connection, rows)
-        garbage.condemn_orphans(database, upkeep, lambda connection: _begin(connection, upkeep))
-        rows[content.name] = garbage.delete_condemned(database, upkeep, lambda connection: _begin(connection, upkeep))
+        space.condemn_orphans(database, upkeep, lambda connection: _begin(connection, upkeep))
+        rows[content.name] = space.delete_condemned(database, upkeep, lambda connection: _begin(connection, upkeep))
         search.purge(database, upkeep.hold)
         with database.write() as connection:
             entry.save(connection, rows)
     outcome = found.number, tuple(found.first), _some(rows), exemplars, _without(named, own)
     if rewrite:
-        return Erased(*outcome, rewritten=True, emptied=compaction.rewrite(database))
-    emptied = compaction.empty_log(database) if database.address.is_sqlite else None
+        return Erased(*outcome, rewritten=True, emptied=space.rewrite(database))
+    emptied = space.empty_log(database) if database.address.is_sqlite else None
     return Erased(*outcome, rewritten=False, emptied=emptied)
 
 
@@ -265,7 +279,7 @@ def _erase(connection: sa.Connection, page: Sequence[sa.Row[Any]], rows: Counter
     connection.execute(jobs.order_by(job.c.id).with_for_update())  # as whoever finishes one
     locked = sa.select(request.c.request_id).where(request.c.request_id.in_(ids))
     connection.execute(locked.order_by(request.c.request_id).with_for_update())
-    garbage.condemn(connection, ids)
+    space.condemn(connection, ids)
     keys = _own_traces(connection, page)
     _remember(connection, page)
     rows[background.name] += service_traits.forget_traffic(connection, ids)
@@ -334,8 +348,8 @@ def _erase_services(connection: sa.Connection, subject: Subject, named: Sequence
         return []
     own = service_traits.alone(connection, subject.tenant, named, unused=True)
     rows.update(service_traits.delete(connection, subject.tenant, own))
-    rows[tenant_service.name] += service_traits.forget(connection, subject.tenant, own)
-    audit.forget_services(connection, clean(subject.tenant), _without(named, own))
+    rows[tenant_service.name] += service_traits.forget_named(connection, subject.tenant, own)
+    _forget_services(connection, clean(subject.tenant), _without(named, own))
     return own
 
 
@@ -371,6 +385,93 @@ def _erase_waiting(connection: sa.Connection, subject: Subject, rows: Counter[st
         for some in chunks(ids):
             if table is addendum:
                 bodies = sa.select(addendum.c.request_id).where(key.in_(some)).distinct()
-                garbage.condemn(connection, connection.scalars(bodies).all())
+                space.condemn(connection, connection.scalars(bodies).all())
             rows[table.name] += connection.execute(sa.delete(table).where(key.in_(some))).rowcount
     requests.remember_erased(connection, {requests.digest_of_id(each) for each in subject.requests}, time.time())
+
+
+def forget_totals(connection: sa.Connection, service: str, segment: str | None, now_ns: int) -> dict[str, int]:
+    """Delete all that is exported under a service's name, or the series of one segment, and give their places back.
+
+    Requests, their analyses and what was counted of them stay: nothing of them counts again. Returns how many rows of
+    each table; it is written down in the audit unless there were none. Releases and reports of sources go first, as
+    writers hold these before they take a place.
+    """
+    gone: dict[str, int] = {}
+    if segment is None:
+        for table in (release, source_report, source):
+            gone[table.name] = connection.execute(sa.delete(table).where(table.c.service == clean(service))).rowcount
+    gone[exposed.name] = series_budget.forget(connection, service, segment)
+    gone[total.name] = _forget_series(connection, service, segment)
+    if segment is None:
+        gone[success.name] = connection.execute(sa.delete(success).where(success.c.service == clean(service))).rowcount
+    AuditEntry(FORGOTTEN, {"service": service, "segment": segment}, now_ns).save(connection, gone)
+    return {name: rows for name, rows in gone.items() if rows}
+
+
+def _forget_series(connection: sa.Connection, service: str, segment: str | None) -> int:
+    """Delete the series of a service, or of one segment of it; returns how many. They are locked as writers do."""
+    return totals.delete(connection, totals.keys(connection, *_of(service, segment), lock=True))
+
+
+def _of(service: str, segment: str | None) -> list[sa.ColumnElement[bool]]:
+    """The series with these labels: a quotation mark inside of a value is written with a backslash before it."""
+    wanted = {"service": service} if segment is None else {"service": service, "segment": segment}
+    pairs = (json.dumps([label, value], separators=(",", ":")) for label, value in wanted.items())
+    return [total.c.labels.contains(pair, autoescape=True) for pair in pairs]
+
+
+_ERASED_SERVICE: Final = {"kind": "service of an erased tenant"}
+
+
+class AuditEntry:
+    """What one run deletes, in one or several transactions: each of them saves the rows until then with it."""
+
+    def __init__(self, action: str, subject: Mapping[str, str | None], now_ns: int) -> None:
+        self._action = action
+        self._subject = {name: value for name, value in subject.items() if value is not None}
+        self._at = now_ns
+        self._number: int | None = None
+
+    def save(self, connection: sa.Connection, rows: Mapping[str, int]) -> None:
+        """Write down how many rows went by now, by table; nothing where there were none."""
+        counts = json.dumps({name: number for name, number in rows.items() if number})
+        if self._number is None and counts != "{}":
+            same = sa.select(sa.func.count()).select_from(audit).where(audit.c["at"] == self._at)
+            self._number = connection.scalar(same) or 0
+            key = {"at": self._at, "number": self._number}
+            said = {"actor": _actor(), "action": self._action, "subject": json.dumps(self._subject)}
+            connection.execute(insert(connection, audit).values(**key, **said, rows=counts))
+        elif self._number is not None:
+            own = audit.c["at"] == self._at, audit.c.number == self._number
+            connection.execute(sa.update(audit).where(*own).values(rows=counts))
+
+
+def _forget_services(connection: sa.Connection, tenant: str, kept: Collection[str]) -> None:
+    """Take the names of a tenant's services out of what was written down, but for those that are kept."""
+    for row in connection.execute(sa.select(audit)).mappings().all():
+        service = json.loads(row["subject"]).get("service", "")
+        if service.startswith(f"{tenant}/") and service not in kept:
+            own = audit.c["at"] == row["at"], audit.c.number == row["number"]
+            connection.execute(sa.update(audit).where(*own).values(subject=json.dumps(_ERASED_SERVICE)))
+
+
+def deletions(connection: sa.Connection, since_ns: int = 0, action: str | None = None) -> list[DeletionRecord]:
+    """What was deleted since a time, earliest first."""
+    query = sa.select(audit).where(audit.c["at"] >= since_ns).order_by(audit.c["at"], audit.c.number)
+    if action is not None:
+        query = query.where(audit.c.action == action)
+    rows = connection.execute(query).mappings()
+    return [
+        DeletionRecord(row["at"], row["actor"], row["action"], json.loads(row["subject"]), json.loads(row["rows"]))
+        for row in rows
+    ]
+
+
+def _actor() -> str:
+    """Who runs this, and where."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"

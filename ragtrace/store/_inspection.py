@@ -11,8 +11,9 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore, RecordError
-from ragtrace.store import _compaction as compaction, _spans as spans
+from ragtrace.store import _spans as spans
 from ragtrace.store._content import fetch_texts, read_addendum, read_analysis, read_gold, read_record, read_traffic
+from ragtrace.store._space import Space, measure
 from ragtrace.store.database import Database, pages
 from ragtrace.store.tables import (
     addendum,
@@ -48,7 +49,7 @@ class Inspected:
     problems: tuple[str, ...]
     read: int
     rows: Mapping[str, int]
-    space: compaction.Space
+    space: Space
 
 
 def inspect(database: Database, sample: int | None) -> Inspected:
@@ -59,7 +60,7 @@ def inspect(database: Database, sample: int | None) -> Inspected:
     """
     problems = [*_broken_file(database)]
     if problems:  # reading on would stop somewhere
-        return Inspected(tuple(problems), 0, {}, compaction.measure(database))
+        return Inspected(tuple(problems), 0, {}, measure(database))
     read = 0
     for number, problem in chain(_payloads(database, sample), _spans(database, sample)):
         read += number
@@ -67,7 +68,7 @@ def inspect(database: Database, sample: int | None) -> Inspected:
     problems += _lost(database, everything=sample is None)
     with database.read() as connection:
         rows = count_rows(connection)
-    return Inspected(tuple(problems), read, rows, compaction.measure(database))
+    return Inspected(tuple(problems), read, rows, measure(database))
 
 
 def count_rows(connection: sa.Connection) -> dict[str, int]:

@@ -29,7 +29,7 @@ from ragtrace.store import (
     _releases as releases,
     _requests as requests,
     _search as search,
-    _sources as sources,
+    corpus,
     populations,
     totals,
 )
@@ -132,7 +132,7 @@ class Batch:
         repeated = [requests.repeated(by_id[request_id]) for request_id in sorted(new - self._rows.keys())]
         outside = [fault for request_id in sorted(new) for fault in _outside(by_id[request_id])]
         feedback.add_faults(connection, [*self._faults, *repeated, *outside])
-        sources.add(connection, self._reports)
+        corpus.add_reports(connection, self._reports)
         feedback.take_over(connection, [by_id[request_id] for request_id in sorted(new)])
         begun = ((request_id, _REQUEST, bigint(by_id[request_id].started_at)) for request_id in new)
         first = totals.uncounted(connection, begun)  # one that was deleted may come again

@@ -8,6 +8,8 @@ A request has one row of `search_entry`, whose number follows its start: the ind
 sorting, in both databases. PostgreSQL's row holds the words, of whose tsvector there is a GIN index. SQLite's index is
 an FTS5 table without content, from which words go only if they are given again: its row holds them, compressed. That
 the FTS5 table, or the GIN index, exists says that search is on, to writers of any process.
+
+It is turned on and off while the store is in use: filled with what is stored page by page beside writers, or deleted.
 """
 
 from __future__ import annotations
@@ -20,16 +22,16 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from ragtrace.errors import StoreError
+from ragtrace.errors import CorruptStore, RecordError, StoreError
 from ragtrace.store._content import compress, decompress
-from ragtrace.store._named_leases import pause
+from ragtrace.store._named_leases import UpkeepLease, pause
 from ragtrace.store.database import Database, bigint, chunks, clean, insert
-from ragtrace.store.rows import Listing, Position
+from ragtrace.store.rows import Listing, Position, SearchState
 from ragtrace.store.tables import request, search_entry
 from ragtrace.types import RequestRecord, content_hash
 
@@ -45,6 +47,9 @@ __all__ = [
     "place_of",
     "purge",
     "put",
+    "state",
+    "turn_off",
+    "turn_on",
     "words_of",
 ]
 
@@ -389,3 +394,73 @@ def _own(connection: sa.Connection, wanted: Listing, before: Position) -> int | 
 def _begin(request_id: sa.Column[Any]) -> sa.ScalarSelect[Any]:
     """When a request began; no join, so that the index of words leads whatever else there is an index of."""
     return sa.select(request.c.started_at).where(request.c.request_id == request_id).scalar_subquery()
+
+
+_Step: TypeAlias = Callable[[sa.Connection], object]
+_ReadRecords: TypeAlias = Callable[[sa.Connection, Iterable[str]], Mapping[str, RequestRecord]]
+
+_PAGE: Final = 100
+_WORK: Final = "ragtrace db search"
+
+
+def state(connection: sa.Connection) -> SearchState:
+    """Whether search is on, and how many requests are indexed."""
+    indexed, stored = (
+        connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0 for table in (search_entry, request)
+    )
+    return SearchState(is_on(connection), indexed, stored)
+
+
+def turn_on(
+    database: Database, begin: _Step, read: _ReadRecords, on_batch: Callable[[SearchState], object]
+) -> SearchState:
+    """Make the index where there is none, while no record is written, then fill it page by page beside writers.
+
+    begin: called in a transaction; no writer of records is beside it from then on. read: the records of these ids.
+    """
+    unreadable, behind = 0, ""
+    with UpkeepLease(database, _WORK) as upkeep:
+        with database.write() as connection:
+            upkeep.hold(connection)
+            begin(connection)
+            create(connection)
+            now = state(connection)
+        indexed = now.indexed
+        while True:
+            began = time.monotonic()
+            with database.write() as connection:
+                upkeep.hold(connection)
+                page = missing(connection, behind, _PAGE)
+                found = _readable(connection, page, read)
+                put(connection, found)
+            if not page:
+                break
+            behind, indexed, unreadable = page[-1], indexed + len(found), unreadable + len(page) - len(found)
+            on_batch(SearchState(True, indexed, now.requests, unreadable))
+            pause(began)
+        purge(database, upkeep.hold)
+    if not database.address.is_sqlite:
+        with database.write() as connection:
+            connection.exec_driver_sql(f"ANALYZE {search_entry.name}")
+    with database.read() as connection:
+        last = state(connection)
+    return SearchState(last.is_on, last.indexed, last.requests, unreadable)
+
+
+def turn_off(database: Database, begin: _Step) -> None:
+    """Delete the index while no record is written; begin: as for `turn_on`."""
+    with UpkeepLease(database, _WORK) as upkeep, database.write() as connection:
+        upkeep.hold(connection)
+        begin(connection)
+        drop(connection)
+
+
+def _readable(connection: sa.Connection, request_ids: Iterable[str], read: _ReadRecords) -> list[RequestRecord]:
+    """The records that can be read; the log names the others."""
+    found: list[RequestRecord] = []
+    for request_id in request_ids:
+        try:
+            found += read(connection, [request_id]).values()
+        except (CorruptStore, RecordError) as error:
+            _LOG.error("request %s cannot be searched for: %s", request_id, error)
+    return found

@@ -15,7 +15,7 @@ Locks. On PostgreSQL several write at once; none waits for another in a circle, 
 
 Parts are stored by themselves when they come, and against the texts of their record once that is written, so that no
 text lies in the store twice while spans are kept. A part that is stored against texts names their hashes, in order; it
-cannot be read without them. So they count as used as long as it is there (`ragtrace.store._garbage`).
+cannot be read without them. So they count as used as long as it is there (`ragtrace.store._space`).
 """
 
 from __future__ import annotations

@@ -12,39 +12,33 @@ from contextlib import AbstractContextManager
 from types import EllipsisType, TracebackType
 from typing import Self
 
+from sqlalchemy import Connection
+
 from ragtrace.errors import CorruptStore
 from ragtrace.store import (
     _assembly as assembly,
-    _audit as audit,
-    _calibrations as calibrations,
-    _compaction as compaction,
     _erasure as erasure,
     _feedback as feedback,
-    _garbage as garbage,
-    _golds as golds,
+    _ground_truth as ground_truth,
     _inspection as inspection,
     _job_queue as job_queue,
-    _labels as labels,
-    _listing as listing,
     _named_leases as leases,
     _records as records,
     _releases as releases,
     _requests as requests,
     _results as results,
-    _samples as samples,
     _schema as schema,
     _search as search,
-    _search_switch as search_switch,
-    _sources as sources,
+    _space as space,
     _spans as spans,
-    drift,
+    corpus,
     populations,
     retention,
     series_budget,
-    service_traits as service_views,
+    service_traits,
     totals,
 )
-from ragtrace.store._prompt_frames import PromptFrames
+from ragtrace.store._releases import PromptFrames
 from ragtrace.store.address import Address
 from ragtrace.store.database import Database, clean
 from ragtrace.store.rows import (
@@ -206,35 +200,35 @@ class Store:
         Raises: StoreError where `wanted` has words to search for and search is off in this store.
         """
         with self._database.read() as connection:
-            return listing.page(connection, wanted, before, limit, scan)
+            return requests.page(connection, wanted, before, limit, scan)
 
     def slices(self, wanted: Listing, bounds: Sequence[int], each: int) -> list[list[DiagnosisSummary]]:
         """Of each slice of time between two neighbors of `bounds` (nanoseconds) the first `each` analyzed requests of
         the random stratum, of the service, segment and tenant that are wanted."""
         with self._database.read() as connection:
-            return listing.slices(connection, wanted, bounds, each)
+            return requests.slices(connection, wanted, bounds, each)
 
     def count_requests(self, wanted: Listing, most: int) -> int:
         """How many requests there are of a service, segment, tenant, session and time, counted as far as `most`; other
         filters do not count."""
         with self._database.read() as connection:
-            return listing.count(connection, wanted, most)
+            return requests.count(connection, wanted, most)
 
     def start_of(self, wanted: Listing, number: int) -> int | None:
         """When the request began that is the `number`-th newest, from 1, of a service, segment, tenant, session and
         time; None where there are fewer."""
         with self._database.read() as connection:
-            return listing.start_of(connection, wanted, number)
+            return requests.start_of(connection, wanted, number)
 
     def time_bounds(self, service: str, tenant: str | None = None) -> tuple[int, int] | None:
         """When the first and the last request of a service (and tenant) began; None where there is none."""
         with self._database.read() as connection:
-            return listing.bounds(connection, service, tenant)
+            return requests.time_bounds(connection, service, tenant)
 
     def services_of(self, tenant: str) -> list[str]:
         """The services that have requests of a tenant, by name."""
         with self._database.read() as connection:
-            return listing.services_of(connection, tenant)
+            return requests.services_of(connection, tenant)
 
     def find_request_ids(self, beginning: str, limit: int = 10) -> list[str]:
         """Up to `limit` request ids that start with `beginning`; one that is equal to it comes first."""
@@ -456,12 +450,12 @@ class Store:
         """Requests of the random stratum in [since, until) (nanoseconds) with these scores, oldest first, and how many
         there are; more than about `limit` are thinned out evenly. segment: None for all."""
         with self._database.read() as connection:
-            return samples.sample(connection, service, segment, since, until, metrics, limit)
+            return populations.sample(connection, service, segment, since, until, metrics, limit)
 
     def scored(self, request_ids: Iterable[str], metrics: Sequence[str]) -> list[Sampled]:
         """Those of the requests that have an analysis, with these scores, oldest first."""
         with self._database.read() as connection:
-            return samples.scored(connection, request_ids, metrics)
+            return populations.scored(connection, request_ids, metrics)
 
     def services(self) -> list[str]:
         """The services that have requests, by name."""
@@ -533,19 +527,19 @@ class Store:
         """Delete all that is exported under a service's name, or the series of one segment, and write down who did so.
         Requests and analyses stay, and count no second time. Returns how many rows of each table."""
         with self._database.write() as connection:
-            return totals.forget_service(connection, service, segment, time.time_ns())
+            return erasure.forget_totals(connection, service, segment, time.time_ns())
 
     def forgotten(self, since: float = 0.0) -> dict[str, float]:
         """When somebody had the totals of whole services forgotten, since a moment, in Unix seconds."""
         with self._database.read() as connection:
-            deeds = audit.find(connection, int(since * 1e9), totals.FORGOTTEN)
+            deeds = erasure.deletions(connection, int(since * 1e9), erasure.FORGOTTEN)
         of = [(deed.subject.get("service"), deed.at / 1e9) for deed in deeds if "segment" not in deed.subject]
         return {service: at for service, at in of if service is not None}
 
     def audit(self, since: float = 0.0) -> list[DeletionRecord]:
         """What people had deleted since a moment in Unix seconds, earliest first."""
         with self._database.read() as connection:
-            return audit.find(connection, int(since * 1e9))
+            return erasure.deletions(connection, int(since * 1e9))
 
     def last_success(self) -> dict[str, float]:
         """When a result of each service was last committed, in Unix seconds."""
@@ -557,35 +551,35 @@ class Store:
     def citing(self, services: Iterable[str] | None = None) -> dict[str, Citing]:
         """How many answers of these services (all by default) cite, and since when each counts as citing."""
         with self._database.read() as connection:
-            return service_views.citing_of(connection, services)
+            return service_traits.citing_of(connection, services)
 
     def note_answers(self, answers: Mapping[str, tuple[int, int]]) -> None:
         """Add, by service, how many answers with claims came and how many of them cite."""
         if answers:
             with self._database.write() as connection:
-                service_views.note_answers(connection, answers, time.time_ns())
+                service_traits.note_answers(connection, answers, time.time_ns())
 
     def forget_citing(self, service: str) -> bool:
         """Learn anew, from the requests that begin from now on, whether a service cites. Returns whether it counted as
         citing."""
         with self._database.write() as connection:
-            return service_views.forget_citing(connection, service, time.time_ns())
+            return service_traits.forget_citing(connection, service, time.time_ns())
 
     def traffic_made(self, services: Iterable[str]) -> dict[str, int]:
         """When what is kept of these services' usual traffic was made, in nanoseconds, where any is kept."""
         with self._database.read() as connection:
-            return service_views.traffic_made(connection, services)
+            return service_traits.traffic_made(connection, services)
 
     def traffic(self, service: str) -> ServiceTraffic | None:
         """What a service usually returns; None where nothing is known."""
         with self._database.read() as connection:
-            return service_views.traffic_of(connection, service)
+            return service_traits.traffic_of(connection, service)
 
     def save_traffic(self, service: str, traffic: ServiceTraffic, *, is_new: bool = True) -> bool:
         """Keep what a service usually returns, instead of what was known before; unless `is_new`, only where something
         was: it may have been erased meanwhile. Returns whether it was kept."""
         with self._database.write() as connection:
-            return service_views.save_traffic(connection, service, traffic, is_new=is_new)
+            return service_traits.save_traffic(connection, service, traffic, is_new=is_new)
 
     # what explanations cost
 
@@ -673,42 +667,42 @@ class Store:
     def draw(self, drawing: Drawing, requests: Sequence[Drawn]) -> None:
         """Keep which requests are to be labeled; a drawing of the same id is replaced, labels stay."""
         with self._database.write() as connection:
-            labels.draw(connection, drawing, requests)
+            ground_truth.draw(connection, drawing, requests)
 
     def drawings(self, service: str | None = None) -> list[Drawing]:
         """The drawings, newest first."""
         with self._database.read() as connection:
-            return labels.drawings(connection, service)
+            return ground_truth.drawings(connection, service)
 
     def drawn_requests(self, drawing_id: str) -> list[Drawn]:
         """The requests of a drawing that are still stored, in the order of the draw."""
         with self._database.read() as connection:
-            return labels.drawn_of(connection, drawing_id)
+            return ground_truth.drawn_of(connection, drawing_id)
 
     def put_labels(self, given: Iterable[RequestLabel]) -> set[str]:
         """Keep labels, each in place of what its labeler said of the request before. Returns the ids of their requests
         that are stored; the labels of others are not kept."""
         with self._database.write() as connection:
-            return labels.put(connection, given)
+            return ground_truth.put_labels(connection, given)
 
     def labels(
         self, *, request_ids: Sequence[str] | None = None, service: str | None = None, labeler: str | None = None
     ) -> list[RequestLabel]:
         """Labels by request and labeler: of these requests, of a service, of a labeler; all by default."""
         with self._database.read() as connection:
-            return labels.find(connection, request_ids=request_ids, service=service, labeler=labeler)
+            return ground_truth.find_labels(connection, request_ids=request_ids, service=service, labeler=labeler)
 
     def save_rates(self, drawing_id: str, rates: Sequence[CorrectedRate]) -> None:
         """Keep the corrected rates of a drawing for the exporter, in place of those before."""
         with self._database.write() as connection:
-            labels.save_rates(connection, drawing_id, rates)
+            ground_truth.save_rates(connection, drawing_id, rates)
 
     # calibrations of services
 
     def calibrations(self, services: Collection[str] | None = None) -> list[ServiceCalibration]:
         """The calibrations of these services, or of all, newest first."""
         with self._database.read() as connection:
-            return calibrations.find(connection, services)
+            return service_traits.find_calibrations(connection, services)
 
     def propose_calibration(
         self, calibration: ServiceCalibration, *, fitted_from: str | EllipsisType | None = ...
@@ -719,70 +713,70 @@ class Store:
         meanwhile nothing is kept, and the answer is False. Not given: whatever is active.
         """
         with self._database.write() as connection:
-            return calibrations.propose(connection, calibration, fitted_from)
+            return service_traits.propose_calibration(connection, calibration, fitted_from)
 
     def accept_calibration(self, calibration_id: str, at: int) -> bool:
         """Let a calibration in shadow judge from now on, and retire the one before; at: nanoseconds. False where none
         of this id is in shadow."""
         with self._database.write() as connection:
-            return calibrations.accept(connection, calibration_id, at)
+            return service_traits.accept_calibration(connection, calibration_id, at)
 
     def reject_calibration(self, calibration_id: str) -> bool:
         """Delete a calibration in shadow. False where none of this id is."""
         with self._database.write() as connection:
-            return calibrations.reject(connection, calibration_id)
+            return service_traits.reject_calibration(connection, calibration_id)
 
     def keep_grade_line(self, line: GradeLine) -> None:
         """Grade a service's retrieval by this line from now on, in place of the one of the same judge before."""
         with self._database.write() as connection:
-            calibrations.keep_grade_line(connection, line)
+            service_traits.keep_grade_line(connection, line)
 
     def grade_lines(self, services: Collection[str]) -> list[GradeLine]:
         """The lines by which retrieval of these services is graded, of each judge that has one."""
         with self._database.read() as connection:
-            return calibrations.grade_lines(connection, services)
+            return service_traits.grade_lines(connection, services)
 
     def note_shadow(self, counts: Mapping[str, ShadowCounts]) -> None:
         """Add to what calibrations in shadow would have said, by their ids."""
         if counts:
             with self._database.write() as connection:
-                calibrations.note(connection, counts)
+                service_traits.note_shadow(connection, counts)
 
     # sources of documents
 
     def sources(self, service: str | None = None) -> list[SourceState]:
         """What is reported of each source by now, in the order of their first reports."""
         with self._database.read() as connection:
-            return sources.find(connection, service)
+            return corpus.find_sources(connection, service)
 
     def forget_source(self, service: str, source: str) -> bool:
         """Delete all reports on a source. False when there are none."""
         with self._database.write() as connection:
-            return sources.forget(connection, service, source)
+            return corpus.forget_source(connection, service, source)
 
     # gold sets
 
     def put_gold(self, gold: Iterable[Gold]) -> int:
         """Store gold sets, replacing those of the same service and question. Returns how many."""
         with self._database.write() as connection:
-            return golds.put(connection, gold)
+            return ground_truth.put_golds(connection, gold)
 
     def find_golds(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Gold]:
         """The gold sets of (service, question) pairs, under the pairs as given, whatever a question's case and white
         space."""
         with self._database.read() as connection:
-            return golds.find(connection, pairs)
+            return ground_truth.find_golds(connection, pairs)
 
     def golds(self, service: str | None = None, *, limit: int = 50) -> list[Gold]:
         """Up to `limit` gold sets, by service and question."""
         with self._database.read() as connection:
-            return golds.listed(connection, service, limit)
+            return ground_truth.list_golds(connection, service, limit)
 
     def forget_gold(self, service: str, question: str) -> bool:
         """Delete what a question is known to need; what was judged by it stays so until it is analyzed again. False
         where nothing was known."""
         with self._database.write() as connection:
-            return golds.forget(connection, service, question)
+            return ground_truth.forget_gold(connection, service, question)
 
     def unmatched_golds(self, golds: Sequence[Gold]) -> tuple[list[str], list[str]]:
         """Of gold sets of one service the questions that none of its requests asked, and the chunk ids that none got,
@@ -791,7 +785,7 @@ class Store:
         wanted = dict.fromkeys(chunk_id for entry in golds for chunk_id in entry.chunk_ids)
         with self._database.read() as connection:
             asked = populations.asked(connection, service, (entry.question for entry in golds))
-            got = drift.got(connection, service, wanted)
+            got = corpus.got(connection, service, wanted)
         unasked = [entry.question for entry in golds if entry.question not in asked]
         return unasked, [] if got is None else [chunk_id for chunk_id in wanted if chunk_id not in got]
 
@@ -802,32 +796,32 @@ class Store:
         A version that no stored request carried is not noted."""
         given = list(seen)
         with self._database.read() as connection:
-            fresh = drift.unseen(connection, given)
+            fresh = corpus.unseen(connection, given)
         if fresh:
             with self._database.write() as connection:
-                drift.note(connection, fresh)
+                corpus.note_chunks(connection, fresh)
 
     def returned_before(self, service: str, version: str, chunk_ids: Iterable[str]) -> set[str]:
         """Those of the chunks that some request of the service got from this version of its index."""
         with self._database.read() as connection:
-            return drift.returned(connection, service, version, chunk_ids)
+            return corpus.returned(connection, service, version, chunk_ids)
 
     def chunk_texts(self, service: str, chunk_ids: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Of chunks that some request of the service got: the version of the index and the text then, where kept."""
         with self._database.read() as connection:
-            return drift.texts(connection, service, chunk_ids)
+            return corpus.chunk_texts(connection, service, chunk_ids)
 
     def drift(self, service: str | None = None) -> list[Drift]:
         """How the chunks of each index version differ from those of an earlier one, newest version first."""
         with self._database.read() as connection:
-            return drift.drift(connection, service)
+            return corpus.drift(connection, service)
 
     # search
 
     def search_state(self) -> SearchState:
         """Whether the store has an index of the words of questions and answers, and how much of it is in there."""
         with self._database.read() as connection:
-            return search_switch.state(connection)
+            return search.state(connection)
 
     def can_search(self) -> bool:
         """Whether `Listing.search` may be asked for."""
@@ -837,11 +831,11 @@ class Store:
     def search_on(self, on_batch: Callable[[SearchState], object] = lambda state: None) -> SearchState:
         """Make the index and fill it with what is stored, in small transactions; from its beginning on, all writers of
         this store keep it. Run again, it goes on where it ended. Raises: StoreError where SQLite has no FTS5."""
-        return search_switch.turn_on(self._database, on_batch)
+        return search.turn_on(self._database, _alone, records.read, on_batch)
 
     def search_off(self) -> None:
         """Delete the index; no writer keeps it from then on."""
-        search_switch.turn_off(self._database)
+        search.turn_off(self._database, _alone)
 
     # upkeep: all of it runs beside ingest, one at a time
 
@@ -868,21 +862,21 @@ class Store:
         *,
         dry_run: bool = False,
         now: float | None = None,
-        on_batch: Callable[[garbage.Swept], object] = lambda swept: None,
-    ) -> garbage.Swept:
+        on_batch: Callable[[space.Swept], object] = lambda swept: None,
+    ) -> space.Swept:
         """Delete the texts that no request uses, and that none has used for a day.
 
         Raises: CorruptStore when a payload cannot be read.
         """
-        return garbage.collect(self._database, _moment(now), dry_run=dry_run, on_batch=on_batch)
+        return space.collect_garbage(self._database, _moment(now), dry_run=dry_run, on_batch=on_batch)
 
-    def compact(self, *, full: bool = False) -> tuple[compaction.Space, compaction.Space, bool | None]:
+    def compact(self, *, full: bool = False) -> tuple[space.Space, space.Space, bool | None]:
         """Rewrite a SQLite file without free pages, or vacuum PostgreSQL's tables; `full`: rewrite these too.
 
         Returns the space before and after, and whether a rewriting left no copy of a deleted row (None: PostgreSQL
         rewrote nothing). Raises: StoreUnavailable where the disk has no room for the copy.
         """
-        return compaction.compact(self._database, full=full)
+        return space.compact(self._database, full=full)
 
     def find_subject(self, subject: erasure.Subject) -> erasure.Erased:
         """What is stored of a subject."""
@@ -913,6 +907,11 @@ class Store:
         """Give the lease `name` back."""
         with self._database.write() as connection:
             leases.release(connection, clean(name), clean(owner))
+
+
+def _alone(connection: Connection) -> None:
+    """Wait until no writer of records is beside this transaction, and let none come."""
+    records.wait_for_turn(connection, alone=True)
 
 
 def _moment(now: float | None) -> float:

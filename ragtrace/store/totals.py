@@ -23,13 +23,12 @@ from typing import Any, Final, TypeAlias
 import sqlalchemy as sa
 
 from ragtrace.registry.instruments import ANALYSIS_COST, ATTRIBUTION_BUDGET_EXHAUSTED
-from ragtrace.store import _audit as audit, series_budget
-from ragtrace.store.database import Database, chunks, clean, insert, insert_for, pages
+from ragtrace.store import series_budget
+from ragtrace.store.database import Database, chunks, insert, insert_for, pages
 from ragtrace.store.rows import ATTRIBUTION, Delta, Exemplar, Labels, Total
-from ragtrace.store.tables import counted, exposed, release, source, source_report, spending, success, total
+from ragtrace.store.tables import counted, spending, total
 
 __all__ = [
-    "FORGOTTEN",
     "Key",
     "add",
     "bound",
@@ -38,7 +37,6 @@ __all__ = [
     "day_of",
     "delete",
     "forget_before",
-    "forget_service",
     "histogram_deltas",
     "keys",
     "spend",
@@ -47,9 +45,6 @@ __all__ = [
     "uncounted",
 ]
 
-
-FORGOTTEN: Final = "totals forget"
-"""The action as which it is written down that somebody had the totals of a service forgotten."""
 
 Key: TypeAlias = tuple[str, str]
 """The name of a series and its labels, as they are written."""
@@ -142,11 +137,6 @@ def totals(connection: sa.Connection) -> list[Total]:
     ]
 
 
-def _forget_series(connection: sa.Connection, service: str, segment: str | None) -> int:
-    """Delete the series of a service, or of one segment of it; returns how many. They are locked as writers do."""
-    return delete(connection, keys(connection, *_of(service, segment), lock=True))
-
-
 def keys(connection: sa.Connection, *chosen: sa.ColumnElement[bool], lock: bool) -> list[Key]:
     """The series that these conditions choose, in the order in which writers lock them; lock: locked."""
     query = sa.select(*_KEY).where(*chosen)
@@ -160,32 +150,6 @@ def delete(connection: sa.Connection, series: Sequence[Key]) -> int:
     for some in chunks(series):
         connection.execute(sa.delete(total).where(sa.tuple_(*_KEY).in_(some)))
     return len(series)
-
-
-def forget_service(connection: sa.Connection, service: str, segment: str | None, now_ns: int) -> dict[str, int]:
-    """Delete all that is exported under a service's name, or the series of one segment, and give their places back.
-
-    Requests, their analyses and what was counted of them stay: nothing of them counts again. Returns how many rows of
-    each table; it is written down in the audit unless there were none. Releases and reports of sources go first, as
-    writers hold these before they take a place.
-    """
-    gone: dict[str, int] = {}
-    if segment is None:
-        for table in (release, source_report, source):
-            gone[table.name] = connection.execute(sa.delete(table).where(table.c.service == clean(service))).rowcount
-    gone[exposed.name] = series_budget.forget(connection, service, segment)
-    gone[total.name] = _forget_series(connection, service, segment)
-    if segment is None:
-        gone[success.name] = connection.execute(sa.delete(success).where(success.c.service == clean(service))).rowcount
-    audit.AuditEntry(FORGOTTEN, {"service": service, "segment": segment}, now_ns).save(connection, gone)
-    return {name: rows for name, rows in gone.items() if rows}
-
-
-def _of(service: str, segment: str | None) -> list[sa.ColumnElement[bool]]:
-    """The series with these labels: a quotation mark inside of a value is written with a backslash before it."""
-    wanted = {"service": service} if segment is None else {"service": service, "segment": segment}
-    pairs = (json.dumps([label, value], separators=(",", ":")) for label, value in wanted.items())
-    return [total.c.labels.contains(pair, autoescape=True) for pair in pairs]
 
 
 def _written(labels: Labels) -> str:

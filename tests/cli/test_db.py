@@ -187,7 +187,7 @@ def test_what_comes_while_it_is_erased(url: str, monkeypatch: pytest.MonkeyPatch
 
 def test_a_reader_keeps_what_was_erased(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The write-ahead log holds it until nobody reads: erase and vacuum say so, with the remedy."""
-    monkeypatch.setattr("ragtrace.store._compaction._LOG_SECONDS", 0.0)
+    monkeypatch.setattr("ragtrace.store._space._LOG_SECONDS", 0.0)
     remedy = "somebody reads the database; run `ragtrace db vacuum --compact`"
     with Store.open(url) as store, store._database.read() as reader:
         reader.execute(sa.text("SELECT count(*) FROM request"))

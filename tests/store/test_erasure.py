@@ -23,8 +23,8 @@ from ragtrace.store import (
     Store,
     Subject,
     _erasure as erasure,
-    _garbage as garbage,
     _requests as requests,
+    _space as space,
     series_budget,
     totals,
 )
@@ -214,7 +214,7 @@ def test_what_waits_is_erased_too(store: Store) -> None:
 def test_a_text_that_comes_into_use_meanwhile_stays(store: Store, make_record: MakeRecord) -> None:
     """A writer uses a condemned text after the requests were read: it touches it, so that it is not deleted."""
     store.write([asked(make_record, "a", "mine", tenant_id="a")])
-    read = garbage.in_use
+    read = space.in_use
     with pytest.MonkeyPatch.context() as patched:
 
         def in_use(*arguments: Any, **named: Any) -> list[str]:
@@ -223,7 +223,7 @@ def test_a_text_that_comes_into_use_meanwhile_stays(store: Store, make_record: M
                 store.write([asked(make_record, "b", "mine", tenant_id="b")])
             return used
 
-        patched.setattr(garbage, "in_use", in_use)
+        patched.setattr(space, "in_use", in_use)
         gone = store.erase(Subject(tenant="a"))
     assert "content" not in gone.rows
     assert _texts(store) == {content_hash("mine")}
@@ -271,7 +271,7 @@ def test_a_killed_erasure_is_finished_by_the_next(store: Store, make_record: Mak
     """Texts that a run has condemned and not deleted go with the next run, whatever that erases."""
     store.write([asked(make_record, "a", "mine", tenant_id="a"), asked(make_record, "b", "ours", tenant_id="b")])
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(garbage, "delete_condemned", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
+        patched.setattr(space, "delete_condemned", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             store.erase(Subject(tenant="a"))
     assert len(_texts(store)) == 2

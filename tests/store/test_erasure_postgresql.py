@@ -11,7 +11,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.store import SpanPart, Store, Subject, _compaction as compaction
+from ragtrace.store import SpanPart, Store, Subject, _space as space
 from ragtrace.store.tables import addendum, analysis, bundle, request, span_part
 from ragtrace.types import Addendum, Feedback, GenerateRun, Generation, RequestRecord
 
@@ -105,7 +105,7 @@ def test_whoever_reads_keeps_a_copy(
 ) -> None:
     """A transaction that began before may still see the rows: the erasure says so, and a full vacuum after its end
     removes them; so it does where the tables were not to be rewritten, and the table that it has read is waited for."""
-    monkeypatch.setattr(compaction, "_LOG_SECONDS", 0.0)
+    monkeypatch.setattr(space, "_LOG_SECONDS", 0.0)
     with Store.open(disk.url) as store:
         words = fill(store, make_record, make_finished)
         with store._database.read() as reader:

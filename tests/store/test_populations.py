@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from ragtrace.store import Finished, Judge, MeasuredRequest, Replayed, RequestFilter, Store, populations
-from ragtrace.store._golds import question_hash
+from ragtrace.store._ground_truth import question_hash
 from ragtrace.store.populations import traits_of
 from ragtrace.store.rows import UNANSWERED, unanswered
 from ragtrace.store.tables import trait

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ragtrace.registry.instruments import BUDGETS, CANDIDATE_AGE, GRADED_ANSWERS, LABEL_FOLDS, REQUESTS
-from ragtrace.store import Delta, Finished, Store, histogram_deltas, series_budget, totals
+from ragtrace.store import Delta, Finished, Store, _erasure as erasure, histogram_deltas, series_budget
 from ragtrace.store.series_budget import OTHER, TENANT, UNREPORTED
 from ragtrace.types import RequestRecord, SourceReport
 
@@ -181,7 +181,7 @@ def test_who_forgot_what_is_written_down(store: Store, make_record: MakeRecord) 
     store.forget_totals("nobody")
     first, second = store.audit()
     assert (first.action, first.subject, first.rows["total"]) == (
-        totals.FORGOTTEN,
+        erasure.FORGOTTEN,
         {"service": "shop", "segment": "billing"},
         1,
     )

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from ragtrace.errors import CorruptStore
 from ragtrace.store import Assembled, DueTrace, SpanPart, Store, Subject, migrate
 from ragtrace.store._content import GRANULARITY, compress
-from ragtrace.store._garbage import MARGIN
+from ragtrace.store._space import MARGIN
 from ragtrace.store.address import Address
 from ragtrace.store.database import Database
 from ragtrace.store.tables import content, metadata, request, span_part

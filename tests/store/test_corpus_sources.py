@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.store import SourceState, Store
-from ragtrace.store._sources import counts_query, find_query
+from ragtrace.store.corpus import counts_query, sources_query
 from ragtrace.types import SourceReport
 
 
@@ -97,7 +97,7 @@ def test_a_change_is_a_share_of_the_usual_number() -> None:
 @pytest.mark.parametrize(
     ("query", "indexes"),
     [
-        (find_query(), {"service_source_reported_at", "documents", "newest_at", "delay_seconds"}),
+        (sources_query(), {"service_source_reported_at", "documents", "newest_at", "delay_seconds"}),
         (counts_query("shop", "wiki"), {"documents"}),
     ],
 )

@@ -1,4 +1,5 @@
-"""The identity of chunks: which content each chunk id held under which version of the index, and what drifted.
+"""The corpus, as far as requests and reports tell of it: which content each chunk id held under which version of the
+index and what drifted, and what is reported of the sources of documents.
 
 Index versions are ordered by the time at which they came into use. A chunk is compared once, with the newest earlier
 version that had its id or its content: `unchanged`, `rewritten` (same id, other content) or `renumbered` (same content,
@@ -9,20 +10,37 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+import msgspec
 import sqlalchemy as sa
 
 from ragtrace.registry.instruments import CHUNK_DRIFT
 from ragtrace.store import totals
 from ragtrace.store._content import fetch_texts
 from ragtrace.store._releases import CAME_AT
-from ragtrace.store.database import chunks, clean, insert, take_advisory_lock
-from ragtrace.store.rows import ChunkSeen, Delta, Drift
-from ragtrace.store.tables import chunk_identity, release
-from ragtrace.types import content_hash
+from ragtrace.store.database import bigint, chunks, clean, insert, take_advisory_lock
+from ragtrace.store.rows import ChunkSeen, Delta, Drift, SourceState
+from ragtrace.store.tables import chunk_identity, release, source, source_report
+from ragtrace.types import SourceReport, content_hash
 
-__all__ = ["INDEX", "VERSIONS", "drift", "got", "note", "returned", "texts", "unseen"]
+__all__ = [
+    "HISTORY",
+    "INDEX",
+    "VERSIONS",
+    "add_reports",
+    "chunk_texts",
+    "counts_query",
+    "drift",
+    "find_sources",
+    "forget_source",
+    "got",
+    "note_chunks",
+    "returned",
+    "sources_query",
+    "unseen",
+]
 
 INDEX: Final = "index"
 """The component whose version names an index build."""
@@ -79,7 +97,7 @@ def got(connection: sa.Connection, service: str, chunk_ids: Iterable[str]) -> se
     return {given[row.chunk_id] for row in _rows(connection, clean(service), chunk_identity.c.chunk_id, set(given))}
 
 
-def texts(connection: sa.Connection, service: str, chunk_ids: Iterable[str]) -> dict[str, tuple[str, str]]:
+def chunk_texts(connection: sa.Connection, service: str, chunk_ids: Iterable[str]) -> dict[str, tuple[str, str]]:
     """What chunks held when a request of the service last got them: the version of the index, and the text. Chunks
     that no request got, or whose text is not kept, are left out."""
     given = {_key(chunk_id): chunk_id for chunk_id in chunk_ids}
@@ -135,7 +153,7 @@ def _is_wanted(seen: ChunkSeen, known: set[str], ranks: Mapping[str, int]) -> bo
     return len(newer) < _KEPT
 
 
-def note(connection: sa.Connection, seen: Iterable[ChunkSeen]) -> None:
+def note_chunks(connection: sa.Connection, seen: Iterable[ChunkSeen]) -> None:
     """Note what is unseen, compare it, and count what drifted, all once."""
     take_advisory_lock(connection, _TURN)  # two that write at once would not see, and not compare, each other's chunks
     deltas: list[Delta] = []
@@ -261,3 +279,100 @@ def _examples(connection: sa.Connection, key: tuple[str, str, str], kind: Kind) 
     same = [column == value for column, value in zip(place, (*key, kind), strict=True)]
     query = sa.select(columns.previous_id, columns.chunk_id).where(*same)
     return tuple((row[0], row[1]) for row in connection.execute(query.order_by(columns.chunk_id).limit(_EXAMPLES)))
+
+
+HISTORY: Final = 20
+"""How many reports before the last one say what is usual."""
+
+_FEWEST: Final = 3  # reports from which something is usual
+_FLOOR: Final = 0.1  # a share of the usual number: less is never unusual, however alike the reports were
+_DEVIATIONS: Final = 5.0
+_NORMAL: Final = 1.4826  # from a median absolute deviation to a standard deviation of the normal distribution
+_FIELDS: Final = ("documents", "newest_at", "delay_seconds")
+
+
+def add_reports(connection: sa.Connection, given: Sequence[SourceReport]) -> None:
+    """Store reports, each once."""
+    rows = {row["report_id"]: row for row in map(_row, given)}
+    if not rows:
+        return
+    connection.execute(insert(connection, source_report).on_conflict_do_nothing(), [rows[key] for key in sorted(rows)])
+    first: dict[tuple[str, str], int] = {}
+    for row in rows.values():
+        key = (row["service"], row["source"])
+        first[key] = min(first.get(key, row["reported_at"]), row["reported_at"])
+    connection.execute(
+        insert(connection, source).on_conflict_do_nothing(),
+        [dict(zip(source.c.keys(), (*key, first[key]), strict=True)) for key in sorted(first)],
+    )
+
+
+def _row(report: SourceReport) -> dict[str, Any]:
+    return {
+        "report_id": clean(report.report_id) or content_hash(msgspec.json.encode(report).decode()),
+        "service": clean(report.service),
+        "source": clean(report.source),
+        "reported_at": bigint(report.reported_at),
+        "documents": None if report.documents is None else bigint(report.documents),
+        "newest_at": None if report.newest_at is None else bigint(report.newest_at),
+        "delay_seconds": report.delay_seconds,
+    }
+
+
+def find_sources(connection: sa.Connection, service: str | None) -> list[SourceState]:
+    """What is reported of each source by now, in the order of their first reports."""
+    query = sources_query()
+    if service is not None:
+        query = query.where(source.c.service == clean(service))
+    return [_state(connection, row) for row in connection.execute(query).mappings().all()]
+
+
+def sources_query() -> sa.Select[Any]:
+    """The query behind `find`. The history's length costs nothing: each value is looked up in an index of its own."""
+    columns = [source.c.service, source.c.source, *map(_last, ("reported_at", *_FIELDS))]
+    return sa.select(*columns).order_by(source.c.first_reported_at, source.c.service, source.c.source)
+
+
+def _last(name: str) -> sa.Label[Any]:
+    """A field of the last report on a source that has it."""
+    found = sa.select(source_report.c[name]).where(*_of(source.c.service, source.c.source))
+    if name == "reported_at":
+        return found.order_by(source_report.c.reported_at.desc()).limit(1).scalar_subquery().label(name)
+    return _newest_first(found.where(source_report.c[name].is_not(None))).limit(1).scalar_subquery().label(name)
+
+
+def _newest_first(query: sa.Select[Any]) -> sa.Select[Any]:
+    return query.order_by(source_report.c.reported_at.desc(), source_report.c.report_id.desc())
+
+
+def _of(service: Any, name: Any) -> tuple[sa.ColumnElement[bool], ...]:
+    return source_report.c.service == service, source_report.c.source == name
+
+
+def counts_query(service: str, name: str) -> sa.Select[Any]:
+    """The documents of the last reports that count them, newest first."""
+    query = sa.select(source_report.c.documents).where(*_of(service, name), source_report.c.documents.is_not(None))
+    return _newest_first(query).limit(HISTORY + 1)
+
+
+def _state(connection: sa.Connection, row: sa.RowMapping) -> SourceState:
+    counts = list(connection.scalars(counts_query(row["service"], row["source"])))
+    if len(counts) <= _FEWEST:
+        return SourceState(**row)
+    last, before = counts[0], counts[1:]
+    return SourceState(**row, usual_documents=float(median(before)), is_unusual=_is_unusual(last, before))
+
+
+def _is_unusual(last: int, before: Sequence[int]) -> bool:
+    """Whether a count is far from those before it, by their median absolute deviation: one bad run among them does not
+    make the next bad run usual, as it would by mean and standard deviation."""
+    usual = median(before)
+    spread = _NORMAL * median(abs(count - usual) for count in before)
+    return abs(last - usual) > max(_DEVIATIONS * spread, _FLOOR * usual)
+
+
+def forget_source(connection: sa.Connection, service: str, name: str) -> bool:
+    """Delete all reports on a source. False when there are none."""
+    connection.execute(sa.delete(source_report).where(*_of(clean(service), clean(name))))
+    known = sa.delete(source).where(source.c.service == clean(service), source.c.source == clean(name))
+    return connection.execute(known).rowcount > 0

@@ -101,7 +101,7 @@ def test_a_tenant_has_its_own_services_and_times(store: Store) -> None:
 
 def test_pages_are_led_by_indexes(store: Store, tmp_path: Path) -> None:
     """A list of a service, a tenant or everything is read along an index, and sorted by none."""
-    from ragtrace.store._listing import _near
+    from ragtrace.store._requests import _near
 
     engine = sa.create_engine(store.url)
     with engine.connect() as connection:

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from ragtrace.errors import SchemaMismatch, StoreUnavailable
-from ragtrace.store import Finished, Store, Subject, _compaction as compaction
+from ragtrace.store import Finished, Store, Subject, _space as space
 from ragtrace.store.tables import addendum, analysis, bundle, gold, metadata, request
 from ragtrace.types import Addendum, Gold, RequestRecord
 
@@ -41,7 +41,7 @@ def test_compacting(store: Store, make_record: MakeRecord) -> None:
 
 def test_a_reader_keeps_the_log(tmp_path: Path, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     """An erasure says that somebody reads the database, and so does compacting; when that has ended it is emptied."""
-    monkeypatch.setattr(compaction, "_LOG_SECONDS", 0.0)
+    monkeypatch.setattr(space, "_LOG_SECONDS", 0.0)
     with Store.open(f"sqlite:///{tmp_path}/r.db") as store:
         store.write([make_record("a", tenant_id="a")])
         with store._database.read() as reader:
@@ -60,12 +60,12 @@ def test_both_copies_must_fit_on_one_disk(
     monkeypatch.setenv("SQLITE_TMPDIR", str(tmp_path))
     with Store.open(f"sqlite:///{tmp_path}/r.db") as store:
         store.write([make_record("a")])
-        size = compaction.measure(store._database).bytes
+        size = space.measure(store._database).bytes
         monkeypatch.setattr("shutil.disk_usage", lambda folder: shutil._ntuple_diskusage(9 * size, 7 * size, 2 * size))
-        compaction.refuse_full(store._database)
+        space.refuse_full(store._database)
         monkeypatch.setattr("shutil.disk_usage", lambda folder: shutil._ntuple_diskusage(9, 9, 2 * size - 1))
         with pytest.raises(StoreUnavailable, match=f"takes {2 * size:,} bytes"):
-            compaction.refuse_full(store._database)
+            space.refuse_full(store._database)
 
 
 def test_what_the_server_says_of_a_vacuum_is_explained(store: Store) -> None:
@@ -75,7 +75,7 @@ def test_what_the_server_says_of_a_vacuum_is_explained(store: Store) -> None:
     with store._database.write() as connection:
         connection.execute(sa.text("DROP TABLE erased"))
     with pytest.raises(SchemaMismatch, match="ragtrace db upgrade"):
-        compaction.rewrite(store._database)
+        space.rewrite(store._database)
 
 
 def test_each_damage_is_a_problem(store: Store, make_record: MakeRecord, make_finished: MakeFinished) -> None:

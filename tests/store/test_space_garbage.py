@@ -13,10 +13,10 @@ import sqlalchemy as sa
 from hypothesis import given, strategies as st
 
 from ragtrace.errors import CorruptStore, StoreError
-from ragtrace.store import Store, Swept, _garbage as garbage, _records as records
+from ragtrace.store import Store, Swept, _records as records, _space as space
 from ragtrace.store._content import GRANULARITY, Removed, Texts, remove_texts
-from ragtrace.store._garbage import MARGIN, Bloom
 from ragtrace.store._named_leases import UpkeepLease
+from ragtrace.store._space import MARGIN, Bloom
 from ragtrace.store.tables import content, lease, request
 from ragtrace.types import Addendum, GenerateRun, Generation, RequestRecord, content_hash
 
@@ -71,7 +71,7 @@ def test_what_is_saved_is_never_less_than_nothing(
     """What is left of a bundle may pack worse than the whole."""
     store.write([answering(make_record, "a", "one")])
     _execute(store, sa.delete(request))
-    monkeypatch.setattr(garbage, "remove_texts", lambda *arguments: Removed(1, -7))
+    monkeypatch.setattr(space, "remove_texts", lambda *arguments: Removed(1, -7))
     assert store.collect_garbage(now=time.time() + LATER) == Swept(1, 1, 1, 0)
 
 
@@ -125,8 +125,8 @@ def test_a_writer_that_came_first_keeps_its_text(store: Store, make_record: Make
     with UpkeepLease(store._database, "test") as alone:
         with store._database.write() as writer:
             texts.store(writer)
-            assert garbage.sweep(store._database, alone, Bloom(1), before, Swept(1)).deleted == 0
-        assert garbage.sweep(store._database, alone, Bloom(1), before, Swept(1)).deleted == 0
+            assert space.sweep(store._database, alone, Bloom(1), before, Swept(1)).deleted == 0
+        assert space.sweep(store._database, alone, Bloom(1), before, Swept(1)).deleted == 0
     assert store.counts()["content"] == 1
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
 
 from ragtrace.store import Sample, Store
-from ragtrace.store._samples import count_query, sample_query
+from ragtrace.store.populations import count_query, sample_query
 
 if TYPE_CHECKING:
     from tests.store.conftest import MakeRecord

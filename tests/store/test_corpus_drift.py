@@ -9,7 +9,7 @@ from subprocess import Popen
 import pytest
 
 from ragtrace.store import ChunkSeen, Drift, Store
-from ragtrace.store.drift import VERSIONS
+from ragtrace.store.corpus import VERSIONS
 from ragtrace.types import RequestRecord
 
 METRIC = "ragtrace_chunk_drift_total"

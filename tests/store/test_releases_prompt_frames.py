@@ -6,7 +6,7 @@ from pathlib import Path
 
 import ragtrace
 from ragtrace.store import Store
-from ragtrace.store._prompt_frames import PromptFrames, frame_hash
+from ragtrace.store._releases import PromptFrames, frame_hash
 from ragtrace.types import GenerateRun, Generation, Query, RequestRecord
 
 SAY = "Answer from the passages.\n\n{chunks}\n\nQuestion: {question}\nAnswer:"

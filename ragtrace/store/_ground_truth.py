@@ -1,23 +1,40 @@
-"""The labels: what people say of single requests, and the drawings by which these were chosen.
+"""Ground truth: what people say of single requests (labels, and the drawings by which these were chosen), and what a
+question is known beforehand to need (gold sets, found by the question's words).
 
 A label belongs to its request and goes with it. It holds whatever judges later: only the verdict beside it is of its
-time. Outcomes (feedback) and answers to alerts stand in tables of their own (`store/_feedback.py`).
-"""
+time. Outcomes and answers to alerts stand in tables of their own (`store/_feedback.py`)."""
 
 from __future__ import annotations
 
 import json
+import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+import msgspec
 import sqlalchemy as sa
 
+from ragtrace.store._content import read_gold, write_gold
 from ragtrace.store.database import bigint, chunks, clean, insert
 from ragtrace.store.rows import COVERAGE, CorrectedRate, Drawing, Drawn, RequestLabel
-from ragtrace.store.tables import diagnosis, drawing, drawn, request, request_label
+from ragtrace.store.tables import diagnosis, drawing, drawn, gold, request, request_label
+from ragtrace.types import Gold, content_hash
 
-__all__ = ["draw", "drawings", "drawn_of", "find", "put", "save_rates"]
+__all__ = [
+    "draw",
+    "drawings",
+    "drawn_of",
+    "find_golds",
+    "find_labels",
+    "forget_gold",
+    "list_golds",
+    "put_golds",
+    "put_labels",
+    "question_hash",
+    "save_rates",
+]
 
 _THEN: Final = ("verdict", "judge", "analyzer_version")
 
@@ -72,7 +89,7 @@ def save_rates(connection: sa.Connection, drawing_id: str, rates: Sequence[Corre
     connection.execute(sa.update(drawing).where(drawing.c.drawing_id == drawing_id).values(rates=body))
 
 
-def put(connection: sa.Connection, given: Iterable[RequestLabel]) -> set[str]:
+def put_labels(connection: sa.Connection, given: Iterable[RequestLabel]) -> set[str]:
     """Write labels, each in place of what the labeler said of the request before, with the verdict of now where the
     label has none. Returns the ids of their requests that are stored; the labels of others are not written."""
     labels = {(clean(each.request_id), clean(each.labeler)): each for each in given}
@@ -120,7 +137,7 @@ def _row(given: RequestLabel, key: tuple[str, str], verdicts: dict[str, dict[str
     }
 
 
-def find(
+def find_labels(
     connection: sa.Connection,
     *,
     request_ids: Sequence[str] | None = None,
@@ -147,3 +164,67 @@ def find(
 def _label(row: sa.RowMapping) -> RequestLabel:
     needed = None if row["needed"] is None else tuple(json.loads(row["needed"]))
     return RequestLabel(**{**row, "stages": json.loads(row["stages"]), "needed": needed})
+
+
+def question_hash(question: str) -> str:
+    """The key of a question: case, white space and Unicode's forms of one letter make no difference."""
+    return content_hash(" ".join(unicodedata.normalize("NFKC", question).casefold().split()))
+
+
+def put_golds(connection: sa.Connection, golds: Iterable[Gold]) -> int:
+    """Store gold sets, replacing those of the same service and question. Returns how many."""
+    rows = {
+        (clean(entry.service), question_hash(entry.question)): {
+            "service": clean(entry.service),
+            "question_hash": question_hash(entry.question),
+            "body": write_gold(entry),
+            "question": clean(entry.question),
+            "query_class": clean(entry.query_class),
+            "chunk_ids": _json(entry.chunk_ids),
+            "facets": _json(entry.facets),
+        }
+        for entry in golds
+    }
+    if rows:
+        statement = insert(connection, gold)
+        rest = {column.name: statement.excluded[column.name] for column in gold.c if not column.primary_key}
+        connection.execute(
+            statement.on_conflict_do_update(index_elements=["service", "question_hash"], set_=rest),
+            [rows[key] for key in sorted(rows)],
+        )
+    return len(rows)
+
+
+def _json(value: object) -> str:
+    """What SQL people read; the body is what counts."""
+    return clean(msgspec.json.encode(value).decode())
+
+
+def find_golds(connection: sa.Connection, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Gold]:
+    """The gold sets of these (service, question) pairs, under the pairs as given."""
+    asked: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for service, question in dict.fromkeys(pairs):
+        asked[service][question_hash(question)].append(question)
+    found: dict[tuple[str, str], Gold] = {}
+    for service, questions in asked.items():
+        for hashes in chunks(questions):
+            columns = sa.select(gold.c.question_hash, gold.c.body)
+            rows = connection.execute(columns.where(gold.c.service == clean(service), gold.c.question_hash.in_(hashes)))
+            for row in rows:
+                known = read_gold(row.body)
+                found.update(((service, question), known) for question in questions[row.question_hash])
+    return found
+
+
+def list_golds(connection: sa.Connection, service: str | None, limit: int) -> list[Gold]:
+    """Up to `limit` gold sets, by service and question."""
+    query = sa.select(gold.c.body).order_by(gold.c.service, gold.c.question, gold.c.question_hash).limit(limit)
+    if service is not None:
+        query = query.where(gold.c.service == clean(service))
+    return [read_gold(body) for body in connection.scalars(query)]
+
+
+def forget_gold(connection: sa.Connection, service: str, question: str) -> bool:
+    """Delete what is known of a question. False where nothing was."""
+    given = sa.delete(gold).where(gold.c.service == clean(service), gold.c.question_hash == question_hash(question))
+    return bool(connection.execute(given).rowcount)
