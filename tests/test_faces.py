@@ -12,14 +12,13 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = sorted({path.parent for path in (ROOT / "ragtrace").rglob("*.py")} - {ROOT / "ragtrace"})
-# One file for each library, framework, vocabulary, page, form or group of verbs: the folder is the list of them, and
-# its `__init__` (of adapters the table in `record/coercion/dispatch.py`) names each by its file.
+# One file for each framework, vocabulary, page, form or group of verbs: the folder is the list of them, and its
+# `__init__` names each by its file.
 PLUGINS = {
     "cli",
     "dashboards/contents",
     "gate/reports",
     "receive/dialects",
-    "record/adapters",
     "record/instrumentation",
 }
 

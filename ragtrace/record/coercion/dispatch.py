@@ -1,5 +1,5 @@
-"""The dispatch of a value to the adapter of its type: one file per library in `ragtrace.record.adapters`, found by the
-type's name and never by importing the library.
+"""The dispatch of a value to the adapter of its type: one of `ragtrace.record.adapters`, found by the type's name and
+never by importing the library.
 
 A type is looked up once, over its bases: first among the entry points of the group `ragtrace.adapters`, then in the
 table below. What no adapter knows is read by its attributes and entries, as any object is.
@@ -25,30 +25,30 @@ __all__ = ["GROUP", "Adapter", "adapter_of", "items_in", "lists_itself", "read_a
 T = TypeVar("T")
 
 GROUP: Final = "ragtrace.adapters"
-_PACKAGE: Final = "ragtrace.record.adapters"
+_ADAPTERS: Final = "ragtrace.record.adapters"
 _LOG: Final = logging.getLogger("ragtrace")
 _TYPES: Final = 1024  # further types are looked up each time
 _BUILT_IN: Final[Mapping[str, str]] = {
-    "builtins.dict": "containers:DICT",
-    "builtins.list": "containers:LIST",
-    "builtins.tuple": "containers:TUPLE",
-    "ragtrace.record.coercion.values.Chunk": "containers:CHUNK",
-    "chromadb.api.types.SearchResult": "chroma:RESULT",
-    "haystack.dataclasses.document.Document": "haystack:DOCUMENT",
-    "langchain_core.documents.base.Document": "langchain:DOCUMENT",
-    "llama_index.core.schema.BaseNode": "llama_index:NODE",
-    "llama_index.core.schema.NodeWithScore": "llama_index:SCORED",
-    "llama_index.core.vector_stores.types.VectorStoreQueryResult": "llama_index:RESULT",
-    "qdrant_client.http.models.models.GroupsResult": "qdrant:GROUPS",
-    "qdrant_client.http.models.models.QueryResponse": "qdrant:RESPONSE",
-    "qdrant_client.http.models.models.Record": "qdrant:POINT",
-    "qdrant_client.http.models.models.ScoredPoint": "qdrant:POINT",
-    "sqlalchemy.engine.row.Row": "sqlalchemy:ROW",
-    "sqlalchemy.engine.row.RowMapping": "sqlalchemy:MAPPING",
-    "sqlalchemy.orm.decl_api.Base": "sqlalchemy:ENTITY",
-    "sqlalchemy.orm.decl_api.DeclarativeBase": "sqlalchemy:ENTITY",
-    "sqlalchemy.orm.decl_api.DeclarativeBaseNoMeta": "sqlalchemy:ENTITY",
-    "sqlmodel.main.SQLModel": "sqlalchemy:ENTITY",
+    "builtins.dict": "DICT",
+    "builtins.list": "LIST",
+    "builtins.tuple": "TUPLE",
+    "ragtrace.record.coercion.values.Chunk": "CHUNK",
+    "chromadb.api.types.SearchResult": "CHROMA_RESULT",
+    "haystack.dataclasses.document.Document": "HAYSTACK_DOCUMENT",
+    "langchain_core.documents.base.Document": "LANGCHAIN_DOCUMENT",
+    "llama_index.core.schema.BaseNode": "LLAMA_INDEX_NODE",
+    "llama_index.core.schema.NodeWithScore": "LLAMA_INDEX_SCORED",
+    "llama_index.core.vector_stores.types.VectorStoreQueryResult": "LLAMA_INDEX_RESULT",
+    "qdrant_client.http.models.models.GroupsResult": "QDRANT_GROUPS",
+    "qdrant_client.http.models.models.QueryResponse": "QDRANT_RESPONSE",
+    "qdrant_client.http.models.models.Record": "QDRANT_POINT",
+    "qdrant_client.http.models.models.ScoredPoint": "QDRANT_POINT",
+    "sqlalchemy.engine.row.Row": "SQLALCHEMY_ROW",
+    "sqlalchemy.engine.row.RowMapping": "SQLALCHEMY_MAPPING",
+    "sqlalchemy.orm.decl_api.Base": "SQLALCHEMY_ENTITY",
+    "sqlalchemy.orm.decl_api.DeclarativeBase": "SQLALCHEMY_ENTITY",
+    "sqlalchemy.orm.decl_api.DeclarativeBaseNoMeta": "SQLALCHEMY_ENTITY",
+    "sqlmodel.main.SQLModel": "SQLALCHEMY_ENTITY",
 }
 _adapters: dict[type, Adapter] = {}
 
@@ -112,8 +112,7 @@ def _decide(kind: type) -> Adapter:
         if name in others and (adapter := _loaded(others[name])) is not None:
             return _guarded(adapter, name)
         if name in _BUILT_IN:
-            module, _, attribute = _BUILT_IN[name].partition(":")
-            return _guarded(getattr(import_module(f"{_PACKAGE}.{module}"), attribute), name)
+            return _guarded(getattr(import_module(_ADAPTERS), _BUILT_IN[name]), name)
     return _UNKNOWN
 
 

@@ -173,8 +173,7 @@ def test_named_tuples_and_own_lists_are_no_bare_containers() -> None:
 def test_every_built_in_adapter_is_there() -> None:
     """Each entry of the table names one."""
     for target in dispatch._BUILT_IN.values():
-        module, _, attribute = target.partition(":")
-        found = getattr(__import__(f"{adapters.__name__}.{module}", fromlist=[attribute]), attribute)
+        found = getattr(adapters, target)
         assert isinstance(found, Adapter)
         assert found != Adapter()
 
@@ -182,9 +181,7 @@ def test_every_built_in_adapter_is_there() -> None:
 def test_no_adapter_imports_its_library() -> None:
     """They know the names only."""
     script = (
-        "import sys, pkgutil, importlib, ragtrace.record.adapters as adapters\n"
-        "for found in pkgutil.iter_modules(adapters.__path__, f'{adapters.__name__}.'):\n"
-        "    importlib.import_module(found.name)\n"
+        "import sys, ragtrace.record.adapters\n"
         "names = ('langchain_core', 'llama_index', 'haystack', 'chromadb', 'qdrant_client', 'faiss', 'sqlalchemy',\n"
         "         'pgvector', 'sentence_transformers', 'torch', 'numpy')\n"
         "print([name for name in names if name in sys.modules])\n"
