@@ -22,9 +22,9 @@ from opentelemetry.trace import Tracer, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from ragtrace.plausible_values import LEAST_PROBABILITY, is_weighable
-from ragtrace.record._handles import Request, current_request
 from ragtrace.record._recorder import Recorder, active
 from ragtrace.record._recording import Opened, is_failure, within
+from ragtrace.record._verbs import Request, current_request
 from ragtrace.record.guard import guarded, let_through
 from ragtrace.record.requests import ERROR_FLAG, KEY, RequestRecording, current_recording
 from ragtrace.types import Item, StageRun
