@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from threading import Thread
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -20,7 +20,6 @@ from prometheus_client.registry import Collector
 from ragtrace.receive._assembly import Fate
 from ragtrace.receive._tenants import Claim
 from ragtrace.receive.server._bodies import SIGNALS, DecodedBody
-from ragtrace.receive.server._commit_queue import Intake
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import (
     ATTRIBUTES,
@@ -113,9 +112,9 @@ class Meter:
     def _counter(self, instrument: Instrument) -> Counter:
         return Counter(instrument.name, instrument.brief, instrument.attributes, registry=self._registry)
 
-    def watch(self, intake: Intake) -> None:
-        """Show the room that is taken, at each scrape."""
-        Gauge(RECEIVER_ROOM.name, RECEIVER_ROOM.brief, registry=self._registry).set_function(lambda: intake.load)
+    def watch(self, load: Callable[[], float]) -> None:
+        """Show the share of the room that is taken, at each scrape."""
+        Gauge(RECEIVER_ROOM.name, RECEIVER_ROOM.brief, registry=self._registry).set_function(load)
 
     def answered(self, protocol: Protocol, signal: str, answer: str) -> None:
         """A request has its answer."""

@@ -29,9 +29,7 @@ from ragtrace.receive._assembly import Assembler, Counted, Fate
 from ragtrace.receive._limits import ReceiverLimits
 from ragtrace.receive._tenants import Access, Claim, Everybody, Tokens
 from ragtrace.receive.server import _rpc as rpc_server
-from ragtrace.receive.server._app import make_app
-from ragtrace.receive.server._commit_queue import Intake
-from ragtrace.receive.server._ingest import Ingestor
+from ragtrace.receive.server._ingest import Ingestor, Intake
 from ragtrace.receive.server._meter import Meter
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
@@ -201,7 +199,7 @@ def run(store_url: str, config: Config, settings: ReceiverSettings, ready: Calla
         import uvicorn
     except ImportError:
         raise MissingExtraError("uvicorn", "serve") from None
-    from ragtrace.receive.server._connections import connections
+    from ragtrace.receive.server._http import connections, make_app
 
     access: Access = Everybody() if settings.tokens is None else Tokens(settings.tokens)
     scrapers = _scrapers(settings)
@@ -216,7 +214,7 @@ def run(store_url: str, config: Config, settings: ReceiverSettings, ready: Calla
             share=limits.room,
             committed=meter.committed,
         )
-        meter.watch(intake)
+        meter.watch(lambda: intake.load)
         ingestor = Ingestor(intake, access, ContentPolicy(config), meter, limits)
         assemblers = Assemblers(
             settings.assemblers, store_url, config, keep=settings.keep, access=access, counted=meter.assembled

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.receive import _limits as limits
-from ragtrace.receive.server import _connections as connections, serving
+from ragtrace.receive.server import _http as http_server, serving
 from tests.receive.server.test_routes import ALPHA, JSON, SCRAPER, SMALL, Receiver
 from tests.receive.test_otlp import SPAN, batch
 
@@ -100,7 +100,7 @@ def test_one_with_a_request(receiver: Receiver) -> None:
 @pytest.mark.parametrize("young", [0, 0.2])
 def test_more_than_may_be_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, young: float) -> None:
     """However many are open, others are served: the one that has waited longest gives way, none with a request does."""
-    monkeypatch.setattr(connections, "_YOUNG", young)
+    monkeypatch.setattr(http_server, "_YOUNG", young)
     receiver = Receiver(tmp_path, limits=replace(SMALL, idle=5, head=3_600))
     body = batch(SPAN)
     with ExitStack() as open_ones, connect(receiver) as busy:

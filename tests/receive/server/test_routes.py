@@ -17,10 +17,8 @@ import pytest
 from ragtrace import config
 from ragtrace.receive._limits import ReceiverLimits
 from ragtrace.receive._tenants import Everybody, Tokens
-from ragtrace.receive.server._app import make_app
-from ragtrace.receive.server._commit_queue import Intake
-from ragtrace.receive.server._connections import connections
-from ragtrace.receive.server._ingest import Ingestor
+from ragtrace.receive.server._http import connections, make_app
+from ragtrace.receive.server._ingest import Ingestor, Intake
 from ragtrace.receive.server._meter import Meter
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
@@ -49,7 +47,7 @@ class Receiver:
         access = Tokens(path) if tokens else Everybody()
         scraping = tmp_path / "scraping"
         scraping.write_text(f"prometheus {SCRAPER}\n", encoding="utf-8")
-        meter.watch(self.intake)
+        meter.watch(lambda: self.intake.load)
         limits = SMALL if limits is None else limits
         policy = ContentPolicy(config.load(capture_content="full"))
         self.ingestor = Ingestor(self.intake, access, policy, meter, limits)

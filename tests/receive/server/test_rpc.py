@@ -19,8 +19,7 @@ from ragtrace.errors import StoreUnavailable
 from ragtrace.receive._limits import ReceiverLimits, TenantQuota
 from ragtrace.receive._tenants import Tokens
 from ragtrace.receive.server import _ingest as ingest, _rpc as rpc
-from ragtrace.receive.server._commit_queue import Intake
-from ragtrace.receive.server._ingest import Ingestor
+from ragtrace.receive.server._ingest import Ingestor, Intake
 from ragtrace.receive.server._meter import Meter
 from ragtrace.receive.server._rpc import start
 from ragtrace.record.content import ContentPolicy
