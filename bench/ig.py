@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from ragtrace.attribution import Attribution, Rule, integrated_gradients_of_many
-from ragtrace.demo.corpus import load_corpus, load_questions
+from ragtrace.demo._corpus import load_corpus, load_questions
 from ragtrace.engines._gradients import TokenGradients
 from ragtrace.engines.encoder import Encoder, packaged_encoder
 

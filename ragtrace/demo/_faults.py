@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from ragtrace.demo._assistant import AnsweredQuestion, Components
+from ragtrace.demo._corpus import Question
 from ragtrace.demo._generation import Context, DemoAnswer, Generator, Packer
 from ragtrace.demo._retrieval import DenseIndex, Hit, Reranker, Rewriter
-from ragtrace.demo.corpus import Question
 from ragtrace.errors import ConfigurationError
 from ragtrace.types import Stage
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from ragtrace.demo.corpus import DocumentSection
+from ragtrace.demo._corpus import DocumentSection
 from ragtrace.engines.models import load_package
 from ragtrace.types import content_hash
 

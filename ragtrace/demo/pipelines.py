@@ -14,9 +14,9 @@ import msgspec
 
 import ragtrace
 from ragtrace.demo._assistant import TOP_K, Components, PolicyAssistant
+from ragtrace.demo._corpus import DocumentSection, Question, load_corpus, load_questions
 from ragtrace.demo._faults import find_scenario
 from ragtrace.demo._retrieval import Hit, kept_embeddings
-from ragtrace.demo.corpus import DocumentSection, Question, load_corpus, load_questions
 from ragtrace.demo.runner import SERVICE, build_components, tracer_provider
 
 __all__ = [

@@ -18,6 +18,7 @@ from ragtrace.analyze import analyze_record
 from ragtrace.analyze.worker import finish
 from ragtrace.config import variable
 from ragtrace.demo._assistant import AnsweredQuestion, Components, PolicyAssistant
+from ragtrace.demo._corpus import DocumentSection, Question, load_corpus, load_questions
 from ragtrace.demo._faults import SCENARIOS, Scenario, find_scenario, judge
 from ragtrace.demo._generation import BudgetPacker, ExtractiveAnswerer, Generator, LanguageModelAnswerer
 from ragtrace.demo._retrieval import (
@@ -29,7 +30,6 @@ from ragtrace.demo._retrieval import (
     Retriever,
     VerbatimRewriter,
 )
-from ragtrace.demo.corpus import DocumentSection, Question, load_corpus, load_questions
 from ragtrace.demo.report import DemoResult, FaultCase, ScenarioResult, summarize
 from ragtrace.engines.causal_lm import CausalLM
 from ragtrace.engines.encoder import CrossEncoder, Encoder, packaged_encoder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ragtrace.demo.corpus import DocumentSection, Question, load_corpus, load_questions
+from ragtrace.demo._corpus import DocumentSection, Question, load_corpus, load_questions
 
 __all__ = ["part"]
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from ragtrace.demo.corpus import JURISDICTIONS, PRODUCTS, load_corpus, template
+from ragtrace.demo._corpus import JURISDICTIONS, PRODUCTS, load_corpus, template
 from ragtrace.errors import ConfigurationError
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from ragtrace.demo._corpus import load_questions
 from ragtrace.demo._faults import (
     SCENARIOS,
     AlteringGenerator,
@@ -18,7 +19,6 @@ from ragtrace.demo._faults import (
 )
 from ragtrace.demo._generation import Context, DemoAnswer
 from ragtrace.demo._retrieval import Hit, VerbatimRewriter
-from ragtrace.demo.corpus import load_questions
 from ragtrace.errors import ConfigurationError
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ragtrace.demo._assistant import AnsweredQuestion
+from ragtrace.demo._corpus import Question
 from ragtrace.demo._faults import Truth, judge
 from ragtrace.demo._generation import Context, DemoAnswer, PackedHit
 from ragtrace.demo._retrieval import Hit
-from ragtrace.demo.corpus import Question
 
 _QUESTION = Question("How long?", "deadline", (), {"a": "It is 30 days.", "b": "It is not paid."})
 _TEXTS = {"a": "Notice. It is 30 days.", "b": "Exception. It is not paid.", "c": "Other."}

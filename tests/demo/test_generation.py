@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
+from ragtrace.demo._corpus import Question, load_corpus, load_questions
 from ragtrace.demo._generation import Context, ExtractiveAnswerer, LanguageModelAnswerer, PackedHit, prompt_template
-from ragtrace.demo.corpus import Question, load_corpus, load_questions
 from ragtrace.engines.causal_lm import CausalLM, Generated
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ragtrace.demo import pipelines
+from ragtrace.demo._corpus import load_questions
 from ragtrace.demo._faults import SCENARIOS
-from ragtrace.demo.corpus import load_questions
 from ragtrace.demo.runner import SERVICE
 from ragtrace.errors import ConfigurationError
 from ragtrace.gate.replay._pipelines import load_pipeline

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ragtrace.coverage import facet_matrix, joint_query_coverage, query_coverage
-from ragtrace.demo.corpus import load_corpus, load_questions
+from ragtrace.demo._corpus import load_corpus, load_questions
 from ragtrace.types import Candidate
 
 

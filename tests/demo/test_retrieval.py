@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ragtrace.demo._corpus import DocumentSection, load_corpus
 from ragtrace.demo._faults import index_without
 from ragtrace.demo._retrieval import DenseIndex, Retriever
-from ragtrace.demo.corpus import DocumentSection, load_corpus
 from ragtrace.engines.encoder import Encoder
 
 pytest.importorskip("faiss", reason="faiss-cpu is not installed (pip install 'ragtrace[models]')")

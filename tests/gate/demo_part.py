@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from ragtrace.demo._assistant import Components, PolicyAssistant
-from ragtrace.demo.corpus import DocumentSection, Question, load_corpus, load_questions
+from ragtrace.demo._corpus import DocumentSection, Question, load_corpus, load_questions
 from ragtrace.demo.pipelines import ask, assistant, components
 
 CODE = "home"

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 
 from ragtrace.cli import app
 from ragtrace.demo._assistant import TOP_K, AnsweredQuestion, Components
+from ragtrace.demo._corpus import Question, load_corpus, load_questions
 from ragtrace.demo._faults import find_scenario, judge
-from ragtrace.demo.corpus import Question, load_corpus, load_questions
 from ragtrace.demo.pipelines import components, write_questions
 from ragtrace.demo.runner import SERVICE
 from tests.gate import demo_part

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from ragtrace.demo._assistant import TOP_K, AnsweredQuestion, Components
+from ragtrace.demo._corpus import DocumentSection, Question, load_corpus, load_questions
 from ragtrace.demo._faults import (
     LOST_SOURCE,
     REBUILT_INDEX,
@@ -24,7 +25,6 @@ from ragtrace.demo._faults import (
     index_without,
     judge,
 )
-from ragtrace.demo.corpus import DocumentSection, Question, load_corpus, load_questions
 from ragtrace.demo.runner import SERVICE, build_components, run
 from ragtrace.store import Store
 from ragtrace.triage import Report, triage_request

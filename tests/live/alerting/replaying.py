@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from ragtrace.analyze._totals import analysis_deltas
+from ragtrace.demo._corpus import DocumentSection, Question, load_corpus, load_questions
 from ragtrace.demo._faults import SCENARIOS
-from ragtrace.demo.corpus import DocumentSection, Question, load_corpus, load_questions
 from ragtrace.demo.runner import SERVICE, run
 from ragtrace.store import Finished, Store
 from ragtrace.types import Analysis, RequestRecord, Stage, replace

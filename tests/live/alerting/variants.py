@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ragtrace import coverage
 from ragtrace.analyze import ServiceView, analyze_record
-from ragtrace.demo.corpus import load_corpus, load_questions
+from ragtrace.demo._corpus import load_corpus, load_questions
 from ragtrace.demo.runner import SERVICE
 from ragtrace.types import (
     Candidate,

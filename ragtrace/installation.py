@@ -8,10 +8,11 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 from typing import Final
-
 from ragtrace.errors import ConfigurationError
+from typing import Final
+from ragtrace.errors import MissingExtraError
 
-__all__ = ["FOLDERS", "checkout", "folder"]
+__all__ = ["EXTRA", "FOLDERS", "PACKAGES", "checkout", "find_missing", "folder", "missing_extra", "require_analyzer"]
 
 FOLDERS: Final = ("alerts", "collectors", "dashboards", "metrics", "migrations", "docs/runbooks")
 
@@ -51,3 +52,42 @@ def checkout() -> Path | None:
     section = declared.get("project")
     named = isinstance(section, dict) and section.get("name") == "ragtrace"
     return project.parent if named else None
+
+
+EXTRA: Final = "analyze"
+PACKAGES: Final = {
+    "dateparser": "dateparser",
+    "jinja2": "jinja2",
+    "numpy": "numpy",
+    "packaging": "packaging",
+    "pint": "pint",
+    "prometheus_client": "prometheus-client",
+    "pycountry": "pycountry",
+    "pytz": "pytz",
+    "rich": "rich",
+    "sentencex": "sentencex",
+    "snowballstemmer": "snowballstemmer",
+    "typer": "typer",
+    "yaml": "pyyaml",
+}
+"""Each by the module that is imported."""
+
+
+def find_missing() -> str | None:
+    """The first of `PACKAGES` that is not installed; none of them is loaded."""
+    from importlib.util import find_spec
+
+    return next((package for module, package in PACKAGES.items() if find_spec(module) is None), None)
+
+
+def require_analyzer() -> None:
+    """Raises: MissingExtraError unless all of `PACKAGES` are installed."""
+    if missing := find_missing():
+        raise MissingExtraError(missing, EXTRA)
+
+
+def missing_extra(error: Exception) -> MissingExtraError | None:
+    """What to say instead of an import error where the module is of `PACKAGES`; None for any other error."""
+    module = error.name if isinstance(error, ModuleNotFoundError) else None
+    package = PACKAGES.get((module or "").partition(".")[0])
+    return MissingExtraError(package, EXTRA) if package else None
