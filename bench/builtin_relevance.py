@@ -42,8 +42,8 @@ from ragtrace.demo.corrective import WordIndex
 from ragtrace.engines._builtin_relevance import FEATURES, BuiltinRelevance
 from ragtrace.engines.models import torch_threads
 from ragtrace.grading import ACTIONS, GradeThresholds, document_action, fit_upper, grade_of
+from ragtrace.sample_statistics import TWO_SIDED_95, wilson
 from ragtrace.types import Candidate
-from ragtrace.wilson import TWO_SIDED_95, wilson
 
 OPEN: Final = ("clapnq", "mtrag", "handwritten")
 UNSEEN: Final = ("scifact", "handwritten-held-out")

@@ -39,7 +39,7 @@ from ragtrace.gate._selfcheck import worsen
 from ragtrace.gate.policy import default_policy
 from ragtrace.gate.selection import parse
 from ragtrace.gate.types import Comparison, Policy, Population
-from ragtrace.wilson import wilson
+from ragtrace.sample_statistics import wilson
 
 AGAIN: Final = 0.3
 ALIKE: Final = 0.05

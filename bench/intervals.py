@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from ragtrace.alignment import flag_probabilities, normal_draws
 from ragtrace.attribution import CoalitionLog, known_values
 from ragtrace.attribution.game import all_coalitions
-from ragtrace.wilson import TWO_SIDED_95, wilson
+from ragtrace.sample_statistics import TWO_SIDED_95, wilson
 
 REPOSITORY = Path(__file__).parents[1]
 COPIER = REPOSITORY / "tests" / "models" / "copier"

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` itself is no package to Python
 
-from ragtrace.label_statistics import FEWEST_LABELS, correct, draw_order, inclusion_probabilities
+from ragtrace.sample_statistics import FEWEST_LABELS, correct, draw_order, inclusion_probabilities
 
 __all__ = ["RANGES", "Outcome", "simulate", "simulated"]
 

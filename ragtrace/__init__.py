@@ -124,7 +124,7 @@ def configure(
     del given["tracer_provider"]
     config = load(**{**given, **held_settings()})
     if config.enabled and config.screen:
-        from ragtrace.analyze_extra import require_analyzer
+        from ragtrace.installation import require_analyzer
 
         require_analyzer()
     shutdown()

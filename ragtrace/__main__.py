@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ragtrace.analyze_extra import missing_extra
+from ragtrace.installation import missing_extra
 
 __all__ = ["main"]
 

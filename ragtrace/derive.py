@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from ragtrace import alerts, dashboards, resources
+from ragtrace import alerts, dashboards, installation
 from ragtrace.config import SETTINGS
 from ragtrace.errors import ConfigurationError, RagtraceError
 from ragtrace.explanations import Explanation
@@ -310,7 +310,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 naming the files that differ")
     check = parser.parse_args(arguments).check
     try:
-        root = resources.checkout()
+        root = installation.checkout()
         if root is None:
             raise ConfigurationError("files are generated in a checkout of ragtrace only; clone it and run this there")
         if not check and _constants_changed(root):

@@ -21,10 +21,9 @@ from math import erfc, isfinite, sqrt
 from typing import Final, TypeAlias, get_args
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.multiplicity import holm
 from ragtrace.numeric import is_integer, is_real
+from ragtrace.sample_statistics import TWO_SIDED_95, effective_size, holm, share_and_size, wilson
 from ragtrace.types import RetrievalAction
-from ragtrace.wilson import TWO_SIDED_95, effective_size, share_and_size, wilson
 
 __all__ = [
     "ACTIONS",

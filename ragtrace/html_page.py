@@ -12,8 +12,8 @@ from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from ragtrace.analyze_extra import EXTRA
 from ragtrace.errors import MissingExtraError
+from ragtrace.installation import EXTRA
 from ragtrace.safe_text import dumps, visible
 
 if TYPE_CHECKING:

@@ -1,6 +1,8 @@
-"""Finds the folders that stand beside the package: metrics, alerts, dashboards, collectors, migrations, runbooks.
+"""The installation: which packages of the extra `analyze` are there, and the folders that stand beside the package.
 
-An installed ragtrace carries a copy of them in `ragtrace/_share/`; a checkout has them at its top level.
+An application that only records goes without the extra. The folders are metrics, alerts, dashboards, collectors,
+migrations and runbooks: an installed ragtrace carries a copy of them in `ragtrace/_share/`, a checkout has them at its
+top level.
 """
 
 from __future__ import annotations
@@ -8,9 +10,8 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 from typing import Final
-from ragtrace.errors import ConfigurationError
-from typing import Final
-from ragtrace.errors import MissingExtraError
+
+from ragtrace.errors import ConfigurationError, MissingExtraError
 
 __all__ = ["EXTRA", "FOLDERS", "PACKAGES", "checkout", "find_missing", "folder", "missing_extra", "require_analyzer"]
 

@@ -1,22 +1,25 @@
-"""Prompt templates: a prompt with `{chunk:ID}` where its chunks stand, and the prompt for any subset of them.
+"""Prompt templates: a prompt with `{chunk:ID}` where its chunks stand, the prompt for any subset of them, and the
+wrappers around chunks: what leaves with a chunk, and what stays.
 
 In a template `{chunk:}` is a literal brace, so that a prompt which says `{chunk:7}` itself survives. The k-th
 placeholder of an id stands for the k-th chunk with this id, further ones for the last.
+
+A packer writes an opening, then each chunk between a prefix and a suffix of its own, with the same text between two of
+them, and a closing. Only the whole is recorded. The texts between chunks are laid side by side: what varies there - a
+number, or a line that says something else - is a chunk's own. It belongs to the chunk behind it when the text before
+the first chunk goes on in the same way, to the chunk before it when the text behind the last one does. Where both do,
+or neither, nothing is recognized: a wrong wrapper would be worse than none.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, takewhile
-from typing import Final, NamedTuple
-import re
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 __all__ = ["GivenChunk", "Wrappers", "escaped", "parsed", "placeholder", "rebuild", "wrappers_of"]
 

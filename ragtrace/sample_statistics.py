@@ -1,4 +1,5 @@
-"""Statistics of people's labels: which requests to draw, how far labelers agree, and rates corrected by labels.
+"""Statistics of samples: bounds of a share, several tests at once, and people's labels: which requests to draw, how far
+labelers agree, and rates corrected by labels.
 
 A corrected rate is prediction-powered: the verdict is known of every request of a population, the label of few that
 were drawn with known probabilities; the verdict narrows the interval as far as it is right, and biases nothing where it
@@ -8,21 +9,34 @@ Särndal, Swensson and Wretman (1992), "Model assisted survey sampling", chapter
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import sqrt
-from typing import Final
-from collections.abc import Callable, Sequence
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import ceil, sqrt
 from typing import Final, NamedTuple, TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
+
 from ragtrace.errors import ConfigurationError
 
-__all__ = ["Correction", "FEWEST_LABELS", "ONE_SIDED_95", "TWO_SIDED_95", "change_interval", "cohen_kappa", "correct", "draw_order", "effective_size", "holm", "inclusion_probabilities", "krippendorff_alpha", "share_and_size", "wilson"]
+__all__ = [
+    "FEWEST_LABELS",
+    "ONE_SIDED_95",
+    "TWO_SIDED_95",
+    "Correction",
+    "change_interval",
+    "cohen_kappa",
+    "correct",
+    "draw_order",
+    "effective_size",
+    "holm",
+    "inclusion_probabilities",
+    "krippendorff_alpha",
+    "share_and_size",
+    "wilson",
+]
 
 ONE_SIDED_95: Final = 1.645
 TWO_SIDED_95: Final = 1.959963984540054

@@ -18,7 +18,7 @@ import pytest
 import typer
 import yaml
 
-from ragtrace import resources
+from ragtrace import installation
 from ragtrace.alerts import render, write
 from ragtrace.cli import app
 from ragtrace.cli.monitoring import DEFAULT_PORT as EXPORT_PORT
@@ -26,7 +26,7 @@ from ragtrace.cli.triage import DEFAULT_PORT as TRIAGE_PORT
 from ragtrace.config import load
 from ragtrace.record import conventions as names
 
-FOLDER = resources.folder("collectors")
+FOLDER = installation.folder("collectors")
 RULES = "/etc/prometheus/ragtrace"
 UNITS = sorted((FOLDER / "systemd").glob("*.service"))
 PROMETHEUS = {"host": FOLDER / "prometheus.yml", "compose": FOLDER / "compose" / "prometheus.yml"}
@@ -168,7 +168,7 @@ def test_prometheus_scrapes_the_exporter() -> None:
     host, compose = (path.read_text(encoding="utf-8") for path in PROMETHEUS.values())
     (scrape,) = yaml.safe_load(host)["scrape_configs"]
     assert scrape["static_configs"] == [{"targets": [f"localhost:{EXPORT_PORT}"]}]
-    assert scrape["job_name"] == _read(resources.folder("alerts") / "objectives.yaml")["platform"]["job"]
+    assert scrape["job_name"] == _read(installation.folder("alerts") / "objectives.yaml")["platform"]["job"]
     in_compose = compose.replace("export:9464", "localhost:9464").replace("alertmanager:9093", "localhost:9093")
     assert in_compose.splitlines()[1:] == host.splitlines()[1:]
 
@@ -240,7 +240,7 @@ def test_grafana_is_given_the_dashboards() -> None:
     (provider,) = _read(FOLDER / "grafana" / "dashboards" / "ragtrace.yaml")["providers"]
     volumes = _compose()["services"]["grafana"]["volumes"]
     assert f"../dashboards/generated:{provider['options']['path']}:ro" in volumes
-    assert list((resources.folder("dashboards") / "generated").glob("*.json"))
+    assert list((installation.folder("dashboards") / "generated").glob("*.json"))
     (source,) = _read(FOLDER / "grafana" / "datasources" / "ragtrace.yaml")["datasources"]
     assert source["type"] == "prometheus"
 

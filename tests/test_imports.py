@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import ragtrace
-from ragtrace.analyze_extra import PACKAGES
+from ragtrace.installation import PACKAGES
 
 HEAVY = {"torch", "transformers", "sqlalchemy", "alembic", "yaml", "numpy", "typer", "click", "rich", "sentencex"}
 HEAVY |= {"prometheus_client", "zstandard", "asyncio", "tempfile", "subprocess", "urllib.request", "http.client"}

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.label_statistics import (
+from ragtrace.sample_statistics import (
     FEWEST_LABELS,
     cohen_kappa,
     correct,

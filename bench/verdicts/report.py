@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from bench.verdicts.measurement import NATURAL, SOUND, STAGES, Result
 from bench.verdicts.model import MIX, Stage
-from ragtrace.wilson import wilson
+from ragtrace.sample_statistics import wilson
 
 __all__ = ["Mixed", "Point", "mixed", "outcome", "report", "risk_curve", "share", "show_errors"]
 

@@ -21,9 +21,9 @@ from ragtrace.analyze._verification import judge_batch
 from ragtrace.analyze.diagnosis import first_broken
 from ragtrace.analyze.service_calibration import FEWEST, FittedLines, JudgeAll, Untouched, calibrate_lines
 from ragtrace.coverage import Verifier
+from ragtrace.sample_statistics import wilson
 from ragtrace.store import FaultFigures
 from ragtrace.types import Analysis, RequestRecord, replace
-from ragtrace.wilson import wilson
 
 __all__ = ["Promise", "promises", "show_promises"]
 

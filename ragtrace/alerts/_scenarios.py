@@ -26,7 +26,7 @@ from ragtrace.alerts._traffic import (
     raised,
     requests,
 )
-from ragtrace.wilson import wilson
+from ragtrace.sample_statistics import wilson
 
 __all__ = ["FIRST", "indicator_scenarios", "low_traffic_scenarios", "rarely_asked", "silent", "suspicion_scenarios"]
 

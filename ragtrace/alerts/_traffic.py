@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from ragtrace.alerts._policy import AlertPolicy, Indicator
 from ragtrace.alerts._recording_rules import selector
 from ragtrace.alerts.settings import BurnRate, Duration, RiseThreshold
-from ragtrace.wilson import wilson
+from ragtrace.sample_statistics import wilson
 
 __all__ = [
     "JUDGE",

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 import yaml
 
-from ragtrace import resources
+from ragtrace import installation
 from ragtrace.errors import ConfigurationError
 
 __all__ = [
@@ -380,7 +380,7 @@ def read_settings(config: Path | None = None, *, time_scale: float = 1.0) -> Ale
     """
     if not 0 < time_scale < inf:
         raise ConfigurationError.of("time scale", time_scale, "a finite number above 0")
-    shipped = resources.folder("alerts") / "objectives.yaml"
+    shipped = installation.folder("alerts") / "objectives.yaml"
     body = _load(shipped)
     if config is not None:
         body = _merged(body, _load(config), config.name, "")

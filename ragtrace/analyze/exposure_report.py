@@ -36,8 +36,8 @@ from ragtrace.exposure import (
     relevance,
     reweighted_mean,
 )
-from ragtrace.multiplicity import holm
 from ragtrace.numeric import check_seed
+from ragtrace.sample_statistics import holm
 from ragtrace.store import Release, Store
 
 __all__ = [

@@ -40,9 +40,9 @@ from ragtrace.grading import (
     strips,
 )
 from ragtrace.plausible_values import sampling_weight
+from ragtrace.sample_statistics import TWO_SIDED_95, share_and_size, wilson
 from ragtrace.store import GradeLine, Sampled, Store, outcome_of
 from ragtrace.types import Grading, RequestRecord
-from ragtrace.wilson import TWO_SIDED_95, share_and_size, wilson
 
 __all__ = [
     "ActionShare",

@@ -23,9 +23,9 @@ from ragtrace.analyze._verification import Models, judge as ask_models
 from ragtrace.analyze.analysis import examine
 from ragtrace.analyze.diagnosis import first_broken
 from ragtrace.analyze.services import Services
+from ragtrace.sample_statistics import ONE_SIDED_95, effective_size, wilson
 from ragtrace.store import FaultFigures, Store
 from ragtrace.types import Analysis, RequestRecord, Stage
-from ragtrace.wilson import ONE_SIDED_95, effective_size, wilson
 
 __all__ = [
     "BOUND",

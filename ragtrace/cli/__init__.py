@@ -17,7 +17,6 @@ from typing import Annotated, Any, Final
 import typer
 from typer.main import get_command
 
-from ragtrace.analyze_extra import missing_extra
 from ragtrace.cli import (
     align,
     analyze,
@@ -42,6 +41,7 @@ from ragtrace.cli import (
 from ragtrace.cli.doctor import version
 from ragtrace.config import variable
 from ragtrace.errors import RagtraceError
+from ragtrace.installation import missing_extra
 from ragtrace.safe_text import harmless
 
 __all__ = ["FAULT", "app", "main"]

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import typer
 
-from ragtrace.analyze_extra import EXTRA, find_missing
 from ragtrace.cli.terminal import JsonOption, StoreOption, print_json, print_table, spooled
 from ragtrace.config import SETTINGS, set_variables, unknown_variables
+from ragtrace.installation import EXTRA, find_missing
 
 if TYPE_CHECKING:
     from ragtrace.analyze.services import Judgeability, StageStates

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ragtrace import resources
+from ragtrace import installation
 from ragtrace.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def dashboard_files(
     if metric_prefix and not _PREFIX.fullmatch(metric_prefix):
         raise ConfigurationError.of("--metric-prefix", metric_prefix, "letters, digits and _, like myapp_")
     chosen = {"datasource": datasource, "trace_url": trace_url}
-    files = sorted((resources.folder("dashboards") / "generated").glob("*.json"))
+    files = sorted((installation.folder("dashboards") / "generated").glob("*.json"))
     if not files:
         raise ConfigurationError("no dashboard is there; run `python -m ragtrace.derive` in the checkout")
     return {file.name: _text(json.loads(file.read_text(encoding="utf-8")), chosen, metric_prefix) for file in files}

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ragtrace.errors import ConfigurationError
 from ragtrace.numeric import check_seed, is_integer, is_real, real_array
-from ragtrace.wilson import TWO_SIDED_95
+from ragtrace.sample_statistics import TWO_SIDED_95
 
 __all__ = [
     "FEWEST_EFFECTIVE",

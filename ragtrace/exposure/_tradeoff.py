@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.multiplicity import holm
 from ragtrace.numeric import check_seed, real_array
+from ragtrace.sample_statistics import holm
 
 __all__ = [
     "UTILITIES",

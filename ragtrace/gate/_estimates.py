@@ -43,7 +43,7 @@ from ragtrace.gate._share_tests import (
     special,
 )
 from ragtrace.gate.types import Policy, Rule
-from ragtrace.wilson import effective_size
+from ragtrace.sample_statistics import effective_size
 
 __all__ = [
     "CellEstimate",

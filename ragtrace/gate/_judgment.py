@@ -26,10 +26,9 @@ from ragtrace.gate._means import Floats, Rows, Sample, rows_of, side_of
 from ragtrace.gate._metrics import METRICS, is_doubtful
 from ragtrace.gate.policy import OTHER, least_questions, too_small
 from ragtrace.gate.types import Action, Cell, Comparison, Decision, Family, Outcome, Policy, Rule
-from ragtrace.multiplicity import holm
 from ragtrace.registry.instruments import STAGES
+from ragtrace.sample_statistics import ONE_SIDED_95, holm
 from ragtrace.types import Stage
-from ragtrace.wilson import ONE_SIDED_95
 
 __all__ = [
     "FEWEST",

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from ragtrace.gate._judgment import alpha_shares, decide, judge
 from ragtrace.gate._metrics import METRICS
 from ragtrace.gate.types import Cell, Comparison, Policy, Population, Rule, SelfCheck
+from ragtrace.sample_statistics import wilson
 from ragtrace.triage.rendering import percent
-from ragtrace.wilson import wilson
 
 __all__ = ["selfcheck", "worsen"]
 

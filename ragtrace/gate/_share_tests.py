@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.engines.models import load_package
-from ragtrace.wilson import wilson
+from ragtrace.sample_statistics import wilson
 
 __all__ = [
     "IndependentShares",

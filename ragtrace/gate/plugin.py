@@ -113,8 +113,8 @@ def _marked(item: pytest.Item) -> GateReport:
 
 
 def _run_gate(item: pytest.Item, options: _Arguments) -> GateReport:
-    from ragtrace.analyze_extra import require_analyzer
     from ragtrace.errors import RagtraceError
+    from ragtrace.installation import require_analyzer
 
     arguments, refused = _arguments(item, options), ""
     try:

@@ -46,7 +46,7 @@ from ragtrace.gate.types import (
     SelfCheck,
     SideSummary,
 )
-from ragtrace.label_statistics import change_interval
+from ragtrace.sample_statistics import change_interval
 from ragtrace.store import GateRun, Store
 from ragtrace.times import written_time
 from ragtrace.triage import CorrectedShare, corrected_shares_of

@@ -20,9 +20,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 import zstandard
 
-from ragtrace.chunk_wrappers import wrappers_of
 from ragtrace.errors import CorruptStore
-from ragtrace.prompts import escaped, parsed
+from ragtrace.prompts import escaped, parsed, wrappers_of
 from ragtrace.store._content import compress, decompress
 from ragtrace.store.database import begins, bigint, clean, insert, insert_for
 from ragtrace.store.rows import GateRun, Release

@@ -15,7 +15,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from ragtrace import resources
+from ragtrace import installation
 from ragtrace.errors import SchemaMismatch, StoreUnavailable
 from ragtrace.file_locks import WriteLock
 from ragtrace.store.address import Address
@@ -125,7 +125,7 @@ def _current(connection: sa.Connection) -> str | None:
 
 
 def _refuse_newer(address: Address, current: str) -> None:
-    if current not in _revisions(resources.folder("migrations")):
+    if current not in _revisions(installation.folder("migrations")):
         raise SchemaMismatch(
             f"store {address.shown} has schema {current}, which is newer than this ragtrace's {_head()}; "
             "install the ragtrace that made it, or a newer one"
@@ -142,7 +142,7 @@ def _refuse_strangers(address: Address, connection: sa.Connection) -> None:
 
 
 def _head() -> str:
-    return _revisions(resources.folder("migrations"))[-1]
+    return _revisions(installation.folder("migrations"))[-1]
 
 
 @cache
@@ -159,7 +159,7 @@ def _run(connection: sa.Connection) -> None:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(resources.folder("migrations")).replace("%", "%%"))
+    config.set_main_option("script_location", str(installation.folder("migrations")).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     config.attributes["version_table"] = VERSION_TABLE

@@ -15,12 +15,12 @@ from ragtrace.plausible_values import sampling_weight
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.types import Objective
 from ragtrace.registry.wording import cause_words, reason_words
+from ragtrace.sample_statistics import ONE_SIDED_95
 from ragtrace.store import Sampled, Store
 from ragtrace.triage._report import ExemplarRequest, Judgeable, MetricChange, Range, ReasonCount, Tally, UnjudgedState
 from ragtrace.triage._statistics import ENOUGH, Weighed, share_of
 from ragtrace.triage.rendering import show_command, written
 from ragtrace.types import Reference, Stage, StageState
-from ragtrace.wilson import ONE_SIDED_95
 
 __all__ = [
     "COMPONENTS",

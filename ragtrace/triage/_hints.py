@@ -14,8 +14,8 @@ from ragtrace.analyze.exposure_report import NO_PROVIDER, OTHERS, UNNAMED, expos
 from ragtrace.analyze.retrieval_grading import told_right
 from ragtrace.config import SETTINGS, variable
 from ragtrace.grading import GradedRequest, confidently_wrong
-from ragtrace.multiplicity import holm
 from ragtrace.registry.instruments import STAGES
+from ragtrace.sample_statistics import holm
 from ragtrace.store import Release, Store
 from ragtrace.triage._evidence import JudgedRequest, JudgedSample, Window
 from ragtrace.triage._releases import rollouts

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.alerts.settings import RISES_BY, RISES_FROM, effect
+from ragtrace.sample_statistics import ONE_SIDED_95, share_and_size, wilson
 from ragtrace.triage._report import Tally
-from ragtrace.wilson import ONE_SIDED_95, share_and_size, wilson
 
 __all__ = [
     "ENOUGH",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ragtrace.label_statistics import FEWEST_LABELS
+from ragtrace.sample_statistics import FEWEST_LABELS
 from ragtrace.store import CorrectedRate, Drawing, FaultFigures, ServiceCalibration, Store
 from ragtrace.times import written_time as written
 from ragtrace.triage._report import CorrectedShare

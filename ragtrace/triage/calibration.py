@@ -26,8 +26,8 @@ from ragtrace.analyze.service_calibration import (
 )
 from ragtrace.analyze.worker import WorkerSettings
 from ragtrace.errors import ConfigurationError
-from ragtrace.multiplicity import holm
 from ragtrace.plausible_values import is_weighable
+from ragtrace.sample_statistics import holm
 from ragtrace.store import MeasuredRequest, RequestFilter, ServiceCalibration, Store
 from ragtrace.times import shown_time
 from ragtrace.triage._checks import chance_of_rise, check, doubts, is_surely_over, rise_text, segments_of

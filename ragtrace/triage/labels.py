@@ -23,7 +23,9 @@ from typing import Any, Final
 import numpy as np
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.label_statistics import (
+from ragtrace.plausible_values import is_weighable
+from ragtrace.registry.instruments import STAGES
+from ragtrace.sample_statistics import (
     FEWEST_LABELS,
     Correction,
     cohen_kappa,
@@ -32,8 +34,6 @@ from ragtrace.label_statistics import (
     inclusion_probabilities,
     krippendorff_alpha,
 )
-from ragtrace.plausible_values import is_weighable
-from ragtrace.registry.instruments import STAGES
 from ragtrace.store import CorrectedRate, Drawing, Drawn, MeasuredRequest, RequestFilter, RequestLabel, Store
 from ragtrace.triage._evidence import Window
 

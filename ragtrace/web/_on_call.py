@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal
 
-from ragtrace import resources
+from ragtrace import installation
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Listing, Store
@@ -200,14 +200,14 @@ class Block:
 @cache
 def runbook_names() -> tuple[str, ...]:
     """The names of the pages, without `.md`, sorted."""
-    return tuple(sorted(path.stem for path in resources.folder(_FOLDER).glob("*.md")))
+    return tuple(sorted(path.stem for path in installation.folder(_FOLDER).glob("*.md")))
 
 
 def runbook(name: str) -> list[Block] | None:
     """The blocks of a page; None where there is none of this name."""
     if name not in runbook_names():
         return None
-    text = (resources.folder(_FOLDER) / f"{name}.md").read_text("utf-8")
+    text = (installation.folder(_FOLDER) / f"{name}.md").read_text("utf-8")
     blocks: list[Block] = []
     for place, part in enumerate(re.split(r"^```\w*\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)):
         if place % 2:

@@ -9,10 +9,10 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from ragtrace.sample_statistics import wilson
 from ragtrace.store import DiagnosisSummary
 from ragtrace.store.tables import STAGE_NAMES
 from ragtrace.types import TokenSource
-from ragtrace.wilson import wilson
 
 __all__ = [
     "STATE_WORDS",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ragtrace import resources
+from ragtrace import installation
 from ragtrace.alerts import check, render, run_tests, write
 from ragtrace.analyze._stage_states import REASONS
 from ragtrace.errors import ConfigurationError
@@ -87,7 +87,7 @@ def test_every_alert_says_whose_it_is_and_what_to_do(rule: dict[str, Any]) -> No
 
 def test_alerts_and_runbooks_are_the_same_set() -> None:
     """Each alert has a page that names it and has every section; no page is for nothing, and none stays unlisted."""
-    root = resources.checkout()
+    root = installation.checkout()
     if root is None:
         pytest.skip("docs/ is not part of the wheel")
     pages = {path.name: path.read_text(encoding="utf-8") for path in (root / "docs" / "runbooks").glob("*.md")}

@@ -15,8 +15,8 @@ from ragtrace.analyze._fault_injection import FAULTS, Subject, inject
 from ragtrace.analyze._stage_states import RULES, judge_stages, proofs
 from ragtrace.analyze.diagnosis import first_broken
 from ragtrace.analyze.service_calibration import ENOUGH_SOUND, _lower, _Proven, _raise
+from ragtrace.sample_statistics import wilson
 from ragtrace.types import RequestRecord, replace
-from ragtrace.wilson import wilson
 from tests.triage.calibrated import requests
 
 DEFAULT = dict.fromkeys(RULES, 0.0)

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
-from ragtrace import resources
+from ragtrace import installation
 from ragtrace.analyze.attribution import explain_record
 from ragtrace.cli import app
 from ragtrace.engines import model_names
@@ -115,7 +115,7 @@ def test_shows_what_is_stored(cli: Cli, explained_url: str) -> None:
 def test_json_is_the_explanation(cli: Cli, explained_url: str) -> None:
     """`--json` prints what is stored and nothing else; it reads back as an Explanation, and fits the schema."""
     done = cli("explain", ID, "--store", explained_url, "--json")
-    root = resources.checkout()
+    root = installation.checkout()
     assert root is not None
     schema = json.loads((root / "docs/reference/explanation.schema.json").read_text("utf-8"))
     jsonschema.validate(json.loads(done.stdout), schema)

@@ -13,7 +13,7 @@ import pytest
 from rich.cells import cell_len
 
 from bench.traffic import MINUTE, Traffic, store_traffic
-from ragtrace import resources
+from ragtrace import installation
 from ragtrace.safe_text import UNSAFE
 from ragtrace.store import Store
 from ragtrace.types import Query, Stage, StageState, replace
@@ -54,7 +54,7 @@ def test_json_holds_record_and_analysis(cli: Cli, store_url: str) -> None:
 
 def test_json_fits_the_documented_schema(cli: Cli, store_url: str) -> None:
     """One request before and after its analysis, and the list of them."""
-    root = resources.checkout()
+    root = installation.checkout()
     assert root is not None
     schema = json.loads((root / "docs/reference/show.schema.json").read_text("utf-8"))
     printed = [cli("show", *which, "--store", store_url, "--json").stdout for which in ((FIRST,), ())]

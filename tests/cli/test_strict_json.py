@@ -19,7 +19,7 @@ from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from bench.traffic import MINUTE, SERVICE, Break, Traffic, store_traffic
-from ragtrace import resources
+from ragtrace import installation
 from ragtrace.cli import app
 from ragtrace.cli.documents import DOCUMENTS
 from ragtrace.errors import RagtraceError
@@ -279,7 +279,7 @@ def _closed(part: Any) -> Any:
 
 @cache
 def _validator(verb: str) -> jsonschema.Draft202012Validator:
-    root = resources.checkout()
+    root = installation.checkout()
     assert root is not None
     whole = json.loads((root / "docs/reference/cli.schema.json").read_text("utf-8"))
     definitions = _closed(whole["$defs"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace import resources
+from ragtrace import installation
 from ragtrace.dashboards import FILES, dashboard_files, write_files
 from ragtrace.errors import ConfigurationError
 from tests.dashboards.asked import asked
@@ -15,7 +15,7 @@ from tests.dashboards.asked import asked
 
 def test_nothing_changes_unless_asked() -> None:
     """Without a setting the shipped files come out as they are."""
-    shipped = resources.folder("dashboards") / "generated"
+    shipped = installation.folder("dashboards") / "generated"
     assert dashboard_files() == {name: (shipped / name).read_text(encoding="utf-8") for name in sorted(FILES)}
 
 

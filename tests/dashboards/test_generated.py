@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace import resources
+from ragtrace import installation
 from ragtrace.dashboards import FILES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +40,7 @@ def _python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_every_file_is_there() -> None:
     """One file for each dashboard, and no other."""
-    generated = resources.folder("dashboards") / "generated"
+    generated = installation.folder("dashboards") / "generated"
     assert sorted(path.name for path in generated.iterdir()) == sorted(FILES)
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from ragtrace.gate._judgment import alpha_shares, decide, first_broken, judge
 from ragtrace.gate.policy import default_rule
 from ragtrace.gate.types import Cell, Policy, Rule
-from ragtrace.multiplicity import holm
+from ragtrace.sample_statistics import holm
 from tests.gate.populations import RULES, pair, population, traffic_pair, unpaired
 from tests.gate.verdicts import SCORE, cell_of, of, scores, segment_of, sure, verdict
 

@@ -8,7 +8,7 @@ import pytest
 
 from ragtrace.errors import ConfigurationError
 from ragtrace.grading import LEAST_GAP, Action, GradedRequest, confidently_wrong, fit_upper, outcomes
-from ragtrace.wilson import TWO_SIDED_95, share_and_size, wilson
+from ragtrace.sample_statistics import TWO_SIDED_95, share_and_size, wilson
 
 
 def test_the_least_threshold_that_is_right_often_enough() -> None:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from ragtrace import resources
+from ragtrace import installation
 from ragtrace.store import Store
 from ragtrace.types import Stage
 from tests.live.alerting.replaying import HEALTHY, Course, Recording, Replay, broken_share, by_scenario
@@ -292,7 +292,7 @@ def test_only_durations_are_scaled(outcome: Outcome, tmp_path: Path) -> None:
     """At scale 1 the same command writes the shipped rules; scaled, it writes the same ones but for times."""
     _render(tmp_path)
     for name in ("recording.yml", "alerts.yml"):
-        shipped = _rules(resources.folder("alerts") / "generated" / name)
+        shipped = _rules(installation.folder("alerts") / "generated" / name)
         assert _rules(tmp_path / name) == shipped
         assert list(map(_timeless, _rules(outcome.rules / name))) == list(map(_timeless, shipped))
 

@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy as sa
 from prometheus_client.parser import text_string_to_metric_families
 
-from ragtrace import resources
+from ragtrace import installation
 from ragtrace.analyze import worker
 from ragtrace.export import exposition, serve
 from ragtrace.store import Store, _job_queue as job_queue, check, migrate, series_budget
@@ -166,12 +166,12 @@ def test_postgresql_reads_no_done_job(postgres_server: PostgresServer) -> None:
 def former(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A database of the third schema: a request that was counted, its totals, and what an explanation took."""
     folder = tmp_path / "former"
-    shutil.copytree(resources.folder("migrations"), folder)
+    shutil.copytree(installation.folder("migrations"), folder)
     for revision in (folder / "versions").glob("[0-9]*.py"):
         if revision.name[:4] > "0003":
             revision.unlink()
     with monkeypatch.context() as patched:
-        patched.setattr(resources, "folder", lambda name: folder)
+        patched.setattr(installation, "folder", lambda name: folder)
         assert migrate(url) == "0003"
     labels = {"segment": "limits", "service": "shop", "status": "ok", "stratum": "random"}
     totals = [

@@ -19,7 +19,7 @@ from ragtrace.alerts._policy import known_registry, policy
 from ragtrace.alerts._recording_rules import selector
 from ragtrace.alerts._traffic import JUDGE, SERVICE, Phase, judged, requests
 from ragtrace.alerts.settings import read_settings
-from ragtrace.wilson import wilson
+from ragtrace.sample_statistics import wilson
 from tests.alerts.batches import in_batches
 from tests.alerts.mutants import MUTANTS, Mutant, failing
 

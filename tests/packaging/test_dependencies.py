@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-from ragtrace.analyze_extra import PACKAGES
+from ragtrace.installation import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 OF_THE_HOST = (
@@ -20,19 +20,17 @@ OF_THE_HOST = (
     "ragtrace/collect/",
     "ragtrace/config.py",
     "ragtrace/explanations.py",
-    "ragtrace/analyze_extra.py",
+    "ragtrace/installation.py",
     "ragtrace/object_loading.py",
     "ragtrace/privacy.py",
     "ragtrace/prompts.py",
     "ragtrace/record/",
     "ragtrace/registry/instruments.py",
     "ragtrace/registry/types.py",
-    "ragtrace/resources.py",
     "ragtrace/safe_text.py",
     "ragtrace/store/",
     "ragtrace/times.py",
     "ragtrace/types.py",
-    "ragtrace/chunk_wrappers.py",
 )
 OUTSIDE = (  # of an extra of its own
     "ragtrace/coverage/facets/_places.py",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ragtrace.resources import FOLDERS
+from ragtrace.installation import FOLDERS
 
 if TYPE_CHECKING:
     from tests.packaging.conftest import Built
@@ -62,9 +62,9 @@ def test_import_comes_from_the_wheel(installed: Environment) -> None:
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_resources_finds_the_packaged_folder(installed: Environment, name: str) -> None:
-    """`resources.folder` gives the copy in the wheel, with its files."""
+    """`installation.folder` gives the copy in the wheel, with its files."""
     program = (
-        f"from ragtrace import resources; f = resources.folder({name!r}); print(f); print(len(list(f.rglob('*'))))"
+        f"from ragtrace.installation import folder; f = folder({name!r}); print(f); print(len(list(f.rglob('*'))))"
     )
     done = installed.run("python", "-c", program)
 

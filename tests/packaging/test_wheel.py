@@ -11,7 +11,7 @@ from email.parser import Parser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragtrace.resources import FOLDERS
+from ragtrace.installation import FOLDERS
 
 if TYPE_CHECKING:
     from tests.packaging.conftest import Built
@@ -41,7 +41,7 @@ def test_wheel_holds_the_package_and_the_shared_folders_and_nothing_else(built: 
 
 
 def test_every_shared_folder_is_in_the_wheel(built: Built) -> None:
-    """Each folder that `resources.folder` promises has at least one file in the wheel."""
+    """Each folder that `installation.folder` promises has at least one file in the wheel."""
     shipped = {name.rpartition("/")[0] for name in _names(built.wheel) if name.startswith("ragtrace/_share/")}
 
     assert {one for one in FOLDERS if any(f"{name}/".startswith(f"ragtrace/_share/{one}/") for name in shipped)} == set(

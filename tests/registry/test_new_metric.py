@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ragtrace import resources
+from ragtrace import installation
 
 ENTRY = """
   - id: packed_share
@@ -112,7 +112,7 @@ def _python(folder: Path, *arguments: str) -> str:
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the checkout with one metric more: an entry in the registry, a function, and what is generated."""
-    root = resources.checkout()
+    root = installation.checkout()
     if root is None:
         pytest.skip("ragtrace runs installed; a metric is added in a checkout")
     folder = tmp_path_factory.mktemp("checkout")

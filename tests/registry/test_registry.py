@@ -12,7 +12,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from ragtrace import resources
+from ragtrace import installation
 from ragtrace.analyze import scores
 from ragtrace.derive import differing
 from ragtrace.registry import Instrument, Objective, StageInfo
@@ -83,7 +83,7 @@ def test_labels_are_the_record_types_values() -> None:
 
 def test_generated_files_are_up_to_date() -> None:
     """Running the generator would change no file."""
-    root = resources.checkout()
+    root = installation.checkout()
     if root is None:
         pytest.skip("ragtrace runs installed; generated files are compared in a checkout")
     assert differing(root) == []
@@ -101,7 +101,7 @@ def test_host_parses_no_yaml() -> None:
 
 def test_record_schema_describes_written_records() -> None:
     """An encoded record is valid by the committed schema, a record without its id is not."""
-    root = resources.checkout()
+    root = installation.checkout()
     if root is None:
         pytest.skip("docs/ is not part of the wheel")
     schema = msgspec.json.decode((root / "docs" / "reference" / "record.schema.json").read_bytes())

@@ -19,7 +19,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from ragtrace import resources
+from ragtrace import installation
 from ragtrace.errors import SchemaMismatch
 from ragtrace.explanations import Explanation, GeneratorAttribution
 from ragtrace.store import (
@@ -109,9 +109,9 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
     def install(*, fails: bool = False) -> None:
         folder = tmp_path / "migrations"
         if not folder.exists():
-            shutil.copytree(resources.folder("migrations"), folder)
+            shutil.copytree(installation.folder("migrations"), folder)
         (folder / "versions" / "9999_next.py").write_text(NEXT.format(fails=fails))
-        monkeypatch.setattr(resources, "folder", lambda name: folder)
+        monkeypatch.setattr(installation, "folder", lambda name: folder)
 
     return install
 
@@ -384,11 +384,11 @@ def _narrow(store: Store) -> list[list[tuple[Any, ...]]]:
 def up_to(folder: Path, newest: str, patched: pytest.MonkeyPatch) -> None:
     """Make this ragtrace one that knows no later migration."""
     old = folder / "old"
-    shutil.copytree(resources.folder("migrations"), old, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(installation.folder("migrations"), old, ignore=shutil.ignore_patterns("__pycache__"))
     for version in (old / "versions").glob("[0-9]*.py"):
         if version.stem > newest:
             version.unlink()
-    patched.setattr(resources, "folder", lambda name: old)
+    patched.setattr(installation, "folder", lambda name: old)
 
 
 def _copy(filled: Store, url: str) -> None:
@@ -476,8 +476,8 @@ def test_the_logging_of_the_host_is_left_alone(url: str) -> None:
 def test_revisions_are_those_that_alembic_reads() -> None:
     """They are read from the names of the files, in this order, since loading alembic takes long."""
     config = Config()
-    config.set_main_option("script_location", str(resources.folder("migrations")))
+    config.set_main_option("script_location", str(installation.folder("migrations")))
     read = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions("base", "heads")]
-    files = sorted(path.name for path in (resources.folder("migrations") / "versions").glob("*.py"))
+    files = sorted(path.name for path in (installation.folder("migrations") / "versions").glob("*.py"))
     assert [name.partition("_")[0] for name in files] == read[::-1]
     assert read[0] == HEAD

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from bench.traffic import SERVICE, Break
-from ragtrace import resources
+from ragtrace import installation
 from ragtrace.safe_text import UNSAFE
 from ragtrace.triage import Report, markdown, read_payload, render, triage_alert, triage_request, triage_segment
 from ragtrace.triage._report import ReasonCount, Tally, Unjudged
@@ -176,7 +176,7 @@ def test_what_the_host_wrote_cannot_become_markdown() -> None:
 
 def test_every_report_fits_the_documented_schema(fill: Fill) -> None:
     """Broken and not, of a segment, of an alert, of a request."""
-    root = resources.checkout()
+    root = installation.checkout()
     assert root is not None
     schema = json.loads((root / Path("docs/reference/triage.schema.json")).read_text())
     store = fill(Break("ranking", 0.6, 0.7, component="packer"))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench.traffic import MINUTE, SERVICE, Break, Traffic, store_traffic
+from ragtrace.sample_statistics import wilson
 from ragtrace.triage import Report, Window, markdown, triage_segment
 from ragtrace.triage.postmortem import postmortem
 from ragtrace.triage.rendering import looked_at
 from ragtrace.types import RequestRecord, StageFinding, replace
-from ragtrace.wilson import wilson
 from tests.triage.conftest import END, START, WINDOW
 
 if TYPE_CHECKING:

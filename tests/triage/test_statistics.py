@@ -7,8 +7,8 @@ import random
 import pytest
 from hypothesis import given, strategies as st
 
+from ragtrace.sample_statistics import wilson
 from ragtrace.triage._statistics import break_end, find_episode, share_of
-from ragtrace.wilson import wilson
 
 
 @pytest.mark.parametrize(
