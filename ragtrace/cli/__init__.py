@@ -21,7 +21,6 @@ from ragtrace.cli import (
     align,
     analyze,
     calibrate,
-    changes,
     db,
     demo,
     doctor,
@@ -81,7 +80,7 @@ _VERBS: Final[dict[str, dict[str, _Verb]]] = {
         "serve": receive.serve,
         "import": receive.import_files,
         "build": receive.build,
-        "source": changes.sources,
+        "source": services.sources,
     },
     "Judge: what is known of each request": {
         "analyze": analyze.analyze,
@@ -98,7 +97,7 @@ _VERBS: Final[dict[str, dict[str, _Verb]]] = {
         "explain": explain.explain,
         "probe": requests.probe,
         "grade": grade.app,
-        "drift": changes.drift,
+        "drift": services.drift,
         "align": align.app,
         "exposure": exposure.app,
         "postmortem": triage.postmortem,
@@ -106,7 +105,7 @@ _VERBS: Final[dict[str, dict[str, _Verb]]] = {
     "Release: a new version": {
         "replay": replay.replay,
         "gate": gate.app,
-        "release": changes.releases,
+        "release": services.releases,
     },
     "Operate: the store, metrics and alerts": {
         "doctor": doctor.doctor,

@@ -120,7 +120,7 @@ def explain(
     from ragtrace.analyze.alignment import resting_on
     from ragtrace.analyze.attribution import compare_methods
     from ragtrace.attribution import Method
-    from ragtrace.attribution.leave_one_out import SIMILARITIES
+    from ragtrace.attribution.perturbation import SIMILARITIES
     from ragtrace.cli.terminal import existing, find_record
     from ragtrace.store import ATTRIBUTION, Store
     from ragtrace.types import replace, to_builtins
