@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ragtrace.analyze.prompts import SubsetPrompts, Unexplained
 from ragtrace.attribution import Method, ShapleyValues
 from ragtrace.attribution.game import MAX_PLAYERS, CoalitionLog, Coalitions, Values, decode, encode
-from ragtrace.attribution.leave_one_out import SIMILARITIES
+from ragtrace.attribution.perturbation import SIMILARITIES
 from ragtrace.attribution.shapley import default_budget
 from ragtrace.attribution.spans import Phrase, phrases, refined
 from ragtrace.engines.causal_lm import CausalLM, CheckedScoring, Generated

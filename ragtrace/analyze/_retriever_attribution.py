@@ -15,7 +15,7 @@ from ragtrace.analyze._generator_attribution import Engine
 from ragtrace.analyze.prompts import Unexplained, query_number, retrieval_queries
 from ragtrace.attribution import Attribution, integrated_gradients_of_many
 from ragtrace.attribution.integrated_gradients import Rule
-from ragtrace.attribution.leave_one_out import cosine, distances
+from ragtrace.attribution.perturbation import cosine, distances
 from ragtrace.attribution.spans import Span, split, without
 from ragtrace.engines.tokens import Baseline, Token
 from ragtrace.explanations import RetrieverAttribution, TokenWeights

@@ -23,7 +23,7 @@ from ragtrace.analyze.prompts import SubsetPrompts, Unexplained, query_number, r
 from ragtrace.analyze.scores import scores_of
 from ragtrace.attribution import Method
 from ragtrace.attribution.game import MAX_PLAYERS
-from ragtrace.attribution.leave_one_out import SIMILARITIES
+from ragtrace.attribution.perturbation import SIMILARITIES
 from ragtrace.attribution.shapley import default_budget
 from ragtrace.config import SETTINGS
 from ragtrace.engines.model_agnostic import prompt_sentences

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from ragtrace.analyze.executors._local_workers import ProcessExecutor, ThreadExecutor
-from ragtrace.analyze.executors._ray_actors import RayExecutor
 from ragtrace.analyze.executors._work import OnProgress, Stop, Work
+from ragtrace.analyze.executors._workers import ProcessExecutor, RayExecutor, ThreadExecutor
 from ragtrace.analyze.worker import WorkSummary
 from ragtrace.errors import ConfigurationError
 

@@ -1,21 +1,34 @@
-"""Workers on this machine: threads of this process, or processes of their own, each with a GPU where there are some.
+"""Workers: threads of this process, processes of their own, or actors of Ray, each with a GPU where there are some.
 
 A process is told to stop through its pipe. It stops as well when the pipe breaks, since nobody is left to sum up what
 it does, and when it gets SIGTERM. Ctrl-C is the parent's to hear.
+
+Ray places actors on this machine, or on the machines of a cluster that runs already, and gives them their GPUs. No data
+passes through Ray: each actor leases its jobs from the store, and all that the caller asks it is how far it is.
 """
 
 from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
+import queue
+import secrets
+import shutil
 import signal
+import socket
+import sys
+import tempfile
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
+
 from ragtrace.analyze.executors._work import (
     VISIBLE,
     OnProgress,
@@ -30,25 +43,6 @@ from ragtrace.analyze.executors._work import (
     visible_gpus,
     watch,
 )
-from ragtrace.analyze.worker import WorkSummary, rare_collections
-from ragtrace.errors import WorkerError
-import logging
-import os
-import queue
-import secrets
-import shutil
-import signal
-import socket
-import sys
-import tempfile
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Final
-from ragtrace.analyze.executors._work import OnProgress, State, Stop, Work, gpus_for_each, report, sendable, watch
 from ragtrace.analyze.worker import WorkSummary, rare_collections
 from ragtrace.config import PREFIX
 from ragtrace.engines.models import load_package
@@ -198,7 +192,6 @@ _OBJECTS: Final = 80 << 20  # bytes; Ray refuses less than 75 MiB
 _TAKEN_ALONG: Final = (PREFIX, "OTEL_", "PG")  # variables of this process that workers read as well
 _LONG: Final = 30.0
 _PATIENCE: Final = 5.0
-
 
 
 @dataclass(frozen=True, slots=True)

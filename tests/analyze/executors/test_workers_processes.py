@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.analyze import worker
-from ragtrace.analyze.executors import ProcessExecutor, Work, _local_workers as local_workers
+from ragtrace.analyze.executors import ProcessExecutor, Work, _workers as workers
 from ragtrace.analyze.worker import WorkerSettings, WorkSummary
 from ragtrace.errors import ConfigurationError, WorkerError
 from tests.analyze.examples import fill, outcome
@@ -40,7 +40,7 @@ def test_a_worker_killed_amid_a_batch_loses_and_doubles_nothing(url: str, tmp_pa
 
 def test_processes_get_gpus_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each sees what CUDA_VISIBLE_DEVICES gives it; more than there are is refused before one starts."""
-    monkeypatch.setattr(local_workers, "visible_gpus", lambda: ["5", "7"])
+    monkeypatch.setattr(workers, "visible_gpus", lambda: ["5", "7"])
     url = f"sqlite:///{tmp_path}/r.db"
     fill(url, 1)
     work = Work(store=url, results=noted_gpus, environment={FOLDER: str(tmp_path / "seen")})
