@@ -6,7 +6,8 @@ from ragtrace.triage._alerts import Alert, Payload, judge_alert, read_payload, t
 from ragtrace.triage._evidence import Window, draw, hardly_judged
 from ragtrace.triage._report import Check, CorrectedShare, PageAnswers, Report
 from ragtrace.triage._statistics import break_end
-from ragtrace.triage._verdict_quality import (
+from ragtrace.triage._walk import page_answers, triage_request, triage_segment
+from ragtrace.triage.labels import (
     calibration_words,
     corrected_shares,
     corrected_shares_of,
@@ -14,7 +15,6 @@ from ragtrace.triage._verdict_quality import (
     share_words,
     stage_words,
 )
-from ragtrace.triage._walk import page_answers, triage_request, triage_segment
 from ragtrace.triage.rendering import corrected_text, markdown, pages_text, render
 
 __all__ = [

@@ -61,7 +61,7 @@ from ragtrace.triage._report import (
     Unjudged,
 )
 from ragtrace.triage._statistics import ENOUGH
-from ragtrace.triage._verdict_quality import corrected_shares, promise
+from ragtrace.triage.labels import corrected_shares, promise
 from ragtrace.triage.rendering import by_gold, clock, joined, named_services, percent, plain, written
 from ragtrace.types import Analysis, Reference, RequestRecord, Stage, StageFinding, replace
 

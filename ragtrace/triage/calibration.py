@@ -34,9 +34,8 @@ from ragtrace.triage._checks import chance_of_rise, check, doubts, is_surely_ove
 from ragtrace.triage._evidence import Window, draw
 from ragtrace.triage._releases import rollouts
 from ragtrace.triage._statistics import has_risen
-from ragtrace.triage._verdict_quality import active_calibration
 from ragtrace.triage._walk import triage_segment
-from ragtrace.triage.labels import CANNOT_TELL, NONE
+from ragtrace.triage.labels import CANNOT_TELL, NONE, active_calibration
 from ragtrace.triage.rendering import plain
 
 __all__ = [

@@ -1,8 +1,12 @@
-"""People's labels: which requests to label, what labelers say of them, how far they agree, and what rates follow.
+"""People's labels: which requests to label, what labelers say of them, how far they agree, what rates follow, and how
+far the verdicts of a service are right.
 
 A drawing is of one window and one set of versions, from the random stratum alone: requests that were kept for a flag
 are worse ones. It draws a part of its requests evenly, the others where the verdict is unsure. Each request has a
 number of its own, so that a larger drawing holds the smaller one, and drawings of one window share their labels.
+
+Of verdicts it is known what their calibration promises, of injected losses and never of natural ones, and the rates
+that labels correct, of the last window that has any.
 """
 
 from __future__ import annotations
@@ -19,7 +23,9 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from itertools import combinations
 from typing import Any, Final
+
 import numpy as np
+
 from ragtrace.errors import ConfigurationError
 from ragtrace.plausible_values import is_weighable
 from ragtrace.registry.instruments import STAGES
@@ -32,16 +38,50 @@ from ragtrace.sample_statistics import (
     inclusion_probabilities,
     krippendorff_alpha,
 )
-from ragtrace.store import CorrectedRate, Drawing, Drawn, MeasuredRequest, RequestFilter, RequestLabel, Store
-from ragtrace.triage._evidence import Window
-from collections.abc import Iterator, Mapping
-from typing import Final
-from ragtrace.sample_statistics import FEWEST_LABELS
-from ragtrace.store import CorrectedRate, Drawing, FaultFigures, ServiceCalibration, Store
+from ragtrace.store import (
+    CorrectedRate,
+    Drawing,
+    Drawn,
+    FaultFigures,
+    MeasuredRequest,
+    RequestFilter,
+    RequestLabel,
+    ServiceCalibration,
+    Store,
+)
 from ragtrace.times import written_time as written
+from ragtrace.triage._evidence import Window
 from ragtrace.triage._report import CorrectedShare
 
-__all__ = ["ANY", "CANNOT_TELL", "DrawingRates", "LEAST_UNIFORM", "LabelAgreement", "NONE", "PairAgreement", "STAGE_WORDS", "STRATA", "StageRate", "active_calibration", "agreement", "calibration_words", "corrected_shares", "corrected_shares_of", "draw_labels", "extend_drawing", "find_drawing", "first_broken_of", "label_rates", "promise", "read_labels", "share_words", "stage_words", "undrawn", "unlabeled", "written_labels"]
+__all__ = [
+    "ANY",
+    "CANNOT_TELL",
+    "LEAST_UNIFORM",
+    "NONE",
+    "STAGE_WORDS",
+    "STRATA",
+    "DrawingRates",
+    "LabelAgreement",
+    "PairAgreement",
+    "StageRate",
+    "active_calibration",
+    "agreement",
+    "calibration_words",
+    "corrected_shares",
+    "corrected_shares_of",
+    "draw_labels",
+    "extend_drawing",
+    "find_drawing",
+    "first_broken_of",
+    "label_rates",
+    "promise",
+    "read_labels",
+    "share_words",
+    "stage_words",
+    "undrawn",
+    "unlabeled",
+    "written_labels",
+]
 
 NONE: Final = "none"
 CANNOT_TELL: Final = "cannot_tell"

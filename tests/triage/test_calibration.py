@@ -14,13 +14,12 @@ from ragtrace.analyze.worker import WorkerSettings, run
 from ragtrace.errors import ConfigurationError, NotJudged
 from ragtrace.store import RequestLabel, ServiceCalibration, Store
 from ragtrace.triage import Window, calibration_words, stage_words
-from ragtrace.triage._verdict_quality import active_calibration
 from ragtrace.triage.calibration import (
     DAY,
     accept_calibration,
     propose_calibration,
 )
-from ragtrace.triage.labels import draw_labels
+from ragtrace.triage.labels import active_calibration, draw_labels
 from ragtrace.types import RequestRecord, replace
 from tests.triage.calibrated import MINUTE, SERVICE, START, requests
 
