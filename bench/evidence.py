@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` i
 
 from ragtrace.attribution import CoalitionLog, known_values
 from ragtrace.attribution.game import all_coalitions
-from ragtrace.attribution.leave_one_out import distances
+from ragtrace.attribution.perturbation import distances
 from ragtrace.attribution.spans import without
 from ragtrace.engines.causal_lm import CausalLM, Generated
 from ragtrace.engines.model_agnostic import SimilarityGame, leave_sentences_out, prompt_sentences

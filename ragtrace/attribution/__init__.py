@@ -4,14 +4,6 @@ Everything here is arithmetic on functions that somebody else provides; no model
 """
 
 from ragtrace.attribution._owen import OwenValues, PartitionTree, balanced_tree, owen_values
-from ragtrace.attribution._perturbation_curves import (
-    Curves,
-    Estimate,
-    aipc,
-    aipc_difference,
-    area_between,
-    perturbation_curves,
-)
 from ragtrace.attribution._sampling import SparseSurrogate, sparse_surrogate
 from ragtrace.attribution.game import CoalitionLog, Game, ShapleyValues
 from ragtrace.attribution.integrated_gradients import (
@@ -22,7 +14,17 @@ from ragtrace.attribution.integrated_gradients import (
     integrated_gradients,
     integrated_gradients_of_many,
 )
-from ragtrace.attribution.leave_one_out import LeftOut, leave_one_out, score_drops
+from ragtrace.attribution.perturbation import (
+    Curves,
+    Estimate,
+    LeftOut,
+    aipc,
+    aipc_difference,
+    area_between,
+    leave_one_out,
+    perturbation_curves,
+    score_drops,
+)
 from ragtrace.attribution.shapley import Method, default_budget, known_values, shapley_values
 from ragtrace.attribution.spans import Span, Unit, WeightedSpan, merged_into_words
 

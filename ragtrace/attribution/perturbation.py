@@ -1,5 +1,7 @@
-"""Model-agnostic explanations: leave one part of a text out, respond again, and see how much the response changes. With
-the similarities of two responses, in [0, 1] for texts.
+"""Attribution by perturbation: leave one part of a text out, respond again, and see how much the response changes; and
+the faithfulness of any attribution (AIPC): remove what it calls relevant first, or last, and watch the value fall.
+
+Responses are compared by similarities, in [0, 1] for texts.
 """
 
 from __future__ import annotations
@@ -7,21 +9,32 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from ragtrace.attribution.spans import Span, Unit, WeightedSpan, split, without
-from ragtrace.errors import AttributionError
-from ragtrace.numeric import real_array
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+
 from ragtrace.attribution.game import Game
+from ragtrace.attribution.spans import Span, Unit, WeightedSpan, split, without
 from ragtrace.errors import AttributionError
 from ragtrace.numeric import check_seed, real_array
 
-__all__ = ["Curves", "Estimate", "LeftOut", "SIMILARITIES", "aipc", "aipc_difference", "area_between", "cosine", "distances", "jaro_winkler", "leave_one_out", "levenshtein", "ngram_jaccard", "perturbation_curves", "score_drops"]
+__all__ = [
+    "SIMILARITIES",
+    "Curves",
+    "Estimate",
+    "LeftOut",
+    "aipc",
+    "aipc_difference",
+    "area_between",
+    "cosine",
+    "distances",
+    "jaro_winkler",
+    "leave_one_out",
+    "levenshtein",
+    "ngram_jaccard",
+    "perturbation_curves",
+    "score_drops",
+]
 
 _SPREAD: Final = 1e-6
 """Similarities that differ by no more are equal: vectors in float32 do not tell them apart."""

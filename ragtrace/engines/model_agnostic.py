@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ragtrace.attribution.leave_one_out import SIMILARITIES, cosine, distances
+from ragtrace.attribution.perturbation import SIMILARITIES, cosine, distances
 from ragtrace.attribution.spans import Span, split, without
 from ragtrace.errors import AttributionError
 from ragtrace.explanations import GeneratorAttribution, PromptPart

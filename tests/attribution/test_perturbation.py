@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ragtrace.attribution import Span, leave_one_out, score_drops
-from ragtrace.attribution.leave_one_out import distances
+from ragtrace.attribution.perturbation import distances
 from ragtrace.errors import AttributionError
 
 

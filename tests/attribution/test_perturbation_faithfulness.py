@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ragtrace.attribution import Curves, aipc, aipc_difference, perturbation_curves
-from ragtrace.attribution._perturbation_curves import area_between
 from ragtrace.attribution.game import Coalitions, Values
+from ragtrace.attribution.perturbation import area_between
 from ragtrace.errors import AttributionError, ConfigurationError
 
 WORTH = np.array([4.0, 1.0, 2.0, 0.0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from ragtrace.attribution.leave_one_out import SIMILARITIES, cosine, jaro_winkler, levenshtein, ngram_jaccard
+from ragtrace.attribution.perturbation import SIMILARITIES, cosine, jaro_winkler, levenshtein, ngram_jaccard
 
 TEXTUAL = [levenshtein, jaro_winkler, ngram_jaccard]
 
