@@ -18,7 +18,7 @@ from ragtrace.analyze.grade_attribution import EntityAlignmentReport
 from ragtrace.analyze.retrieval_grading import GradeReport, RequestGrades
 from ragtrace.explanations import Explanation
 from ragtrace.export.findings import RequestDocument
-from ragtrace.gate.replay.run import ReplaySummary
+from ragtrace.gate.replay import ReplaySummary
 from ragtrace.gate.replay_diff import ReplayDiff
 from ragtrace.gate.types import GateReport, SelfCheck
 from ragtrace.receive.imports import Imported

@@ -16,7 +16,7 @@ from ragtrace.config import variable
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from ragtrace.gate.replay.run import ReplaySummary
+    from ragtrace.gate.replay import ReplaySummary
 
 __all__ = ["replay"]
 
@@ -86,22 +86,22 @@ def replay(
     import msgspec
 
     from ragtrace import config
+    from ragtrace.gate import replay as gate_replay
     from ragtrace.gate.policy import announcement, default_policy
-    from ragtrace.gate.replay import run
-    from ragtrace.gate.replay.questions import Fields, read_questions
+    from ragtrace.gate.replay_questions import Fields, read_questions
 
-    run.check_options(name, timeout)
+    gate_replay.check_options(name, timeout)
     fields = Fields(id=id_field, question=question_field, segment=segment_field, gold=gold_field, session=session_field)
     asked = read_questions(questions, fields)
     sizes = Counter(question.segment or "" for question in asked)
     url = config.load(store=store).store
     for line in announcement(sizes, default_policy()) if _is_first(url) else ():
         console(stderr=True).print(f"note: {line}", soft_wrap=True)
-    how: run.Again = "no" if again is None else ("resume" if again else "restart")
+    how: gate_replay.Again = "no" if again is None else ("resume" if again else "restart")
     # what the application prints is none of the JSON document
     with progress() as bar, contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         try:
-            summary = run.replay(
+            summary = gate_replay.replay(
                 asked, pipeline, name, url, service=service, again=how,
                 concurrency=concurrency, retries=retries, timeout=timeout, analyze=analyze, progress=_Bar(bar, name),
             )  # fmt: skip

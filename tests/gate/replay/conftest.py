@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 import pytest
 
 import ragtrace
-from ragtrace.gate.replay.questions import Question
-from ragtrace.gate.replay.run import ReplaySummary, replay
+from ragtrace.gate.replay import ReplaySummary, replay
+from ragtrace.gate.replay_questions import Question
 from ragtrace.store import Store
 from ragtrace.types import RequestRecord
 

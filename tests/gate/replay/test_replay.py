@@ -13,8 +13,8 @@ import pytest
 
 import ragtrace
 from ragtrace.errors import ConfigurationError
-from ragtrace.gate.replay.questions import Question
-from ragtrace.gate.replay.run import check_options, hold_run
+from ragtrace.gate.replay import check_options, hold_run
+from ragtrace.gate.replay_questions import Question
 from ragtrace.store import Store
 from ragtrace.types import GenerateRun, PackRun, RetrieveRun
 from tests.cli.conftest import environment
@@ -26,7 +26,7 @@ KINDS = (
 )  # fmt: skip
 HOLDER = """
 import sys
-from ragtrace.gate.replay.run import hold_run
+from ragtrace.gate.replay import hold_run
 from ragtrace.store import Store
 with Store.open(sys.argv[1]) as store, hold_run(store, "a"):
     print("held", flush=True)
