@@ -23,8 +23,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from ragtrace.coverage.text import is_english
-from ragtrace.coverage.values._number_words import NUMBER_WORDS
-from ragtrace.coverage.values.value import CLOCK, DAY, HALF_CLOCK, DateRange, Value
+from ragtrace.coverage.values.value import CLOCK, DAY, HALF_CLOCK, NUMBER_WORDS, DateRange, Value
 
 __all__ = ["LANGUAGES", "MONTHS", "clock_times", "date_ranges", "dates_of", "locale_data"]
 

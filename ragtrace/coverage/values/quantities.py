@@ -23,9 +23,19 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ragtrace.coverage.text import content_stems, is_english
-from ragtrace.coverage.values._number_words import NUMBER_WORDS, WrittenNumber, written_numbers
 from ragtrace.coverage.values.dates import clock_times, dates_of
-from ragtrace.coverage.values.value import CODES, CURRENCIES, Value, base, same_kind, same_value, unit_of
+from ragtrace.coverage.values.value import (
+    CODES,
+    CURRENCIES,
+    NUMBER_WORDS,
+    Value,
+    WrittenNumber,
+    base,
+    same_kind,
+    same_value,
+    unit_of,
+    written_numbers,
+)
 from ragtrace.coverage.values.versions import versions_in_values
 
 __all__ = [

@@ -1,1 +1,0 @@
-"""Trains, calibrates and evaluates a verifier on labelled claims; reading the data needs no torch."""
