@@ -182,7 +182,7 @@ def experiment(
 
     from ragtrace.analyze.exposure_experiment import ExperimentQuestion, ExperimentSettings, run_experiment
     from ragtrace.export.exposure_experiment import experiment_page
-    from ragtrace.gate.replay_questions import read_questions
+    from ragtrace.gate.replay_inputs import read_questions
     from ragtrace.types import to_builtins
 
     asked = [each for each in read_questions(questions) if each.answer]

@@ -88,7 +88,7 @@ def replay(
     from ragtrace import config
     from ragtrace.gate import replay as gate_replay
     from ragtrace.gate.policy import announcement, default_policy
-    from ragtrace.gate.replay_questions import Fields, read_questions
+    from ragtrace.gate.replay_inputs import Fields, read_questions
 
     gate_replay.check_options(name, timeout)
     fields = Fields(id=id_field, question=question_field, segment=segment_field, gold=gold_field, session=session_field)

@@ -352,7 +352,7 @@ def compare(store_url: str) -> Comparison:
     """Replay the example's questions by both pipelines into a store, as `vanilla` and `corrective`, in place of earlier
     ones, and compare them by the gate. Raises: ConfigurationError, StoreError."""
     from ragtrace.gate.replay import replay
-    from ragtrace.gate.replay_questions import read_questions
+    from ragtrace.gate.replay_inputs import read_questions
     from ragtrace.gate.runs import run as judged
 
     with TemporaryDirectory() as folder:

@@ -33,8 +33,7 @@ import ragtrace
 from ragtrace.analyze.worker import finish
 from ragtrace.config import load
 from ragtrace.errors import ConfigurationError, StoreError
-from ragtrace.gate._pipelines import Caller, EventLoop, Pipeline, load_pipeline
-from ragtrace.gate.replay_questions import Question
+from ragtrace.gate.replay_inputs import Caller, EventLoop, Pipeline, Question, load_pipeline
 from ragtrace.privacy import Capture
 from ragtrace.record import active, held
 from ragtrace.record.requests import RequestRecording, current_recording

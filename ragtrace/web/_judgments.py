@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.gate.replay_questions import is_usable_id
+from ragtrace.gate.replay_inputs import is_usable_id
 from ragtrace.registry.instruments import STAGES
 from ragtrace.safe_text import dumps, visible
 from ragtrace.store import RequestLabel, Store

@@ -13,8 +13,7 @@ from ragtrace.demo import corrective
 from ragtrace.demo._mediawiki import WikiPage
 from ragtrace.demo.corrective import Corrective, WordIndex
 from ragtrace.errors import ConfigurationError
-from ragtrace.gate._pipelines import load_pipeline
-from ragtrace.gate.replay_questions import read_questions
+from ragtrace.gate.replay_inputs import load_pipeline, read_questions
 from ragtrace.grading import GradeThresholds
 from ragtrace.http_client import NoAnswer
 from ragtrace.store import Store

@@ -12,8 +12,7 @@ from ragtrace.demo._corpus import load_questions
 from ragtrace.demo._faults import SCENARIOS
 from ragtrace.demo.runner import SERVICE
 from ragtrace.errors import ConfigurationError
-from ragtrace.gate._pipelines import load_pipeline
-from ragtrace.gate.replay_questions import read_questions
+from ragtrace.gate.replay_inputs import load_pipeline, read_questions
 
 
 def test_the_questions_come_back_as_they_are(tmp_path: Path) -> None:

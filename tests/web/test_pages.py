@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 from ragtrace.analyze import analyze_record, worker
 from ragtrace.errors import ConfigurationError
-from ragtrace.gate.replay_questions import read_questions
+from ragtrace.gate.replay_inputs import read_questions
 from ragtrace.registry.wording import FIXES
 from ragtrace.store import Drawing, Drawn, Finished, Store
 from ragtrace.types import (

@@ -12,7 +12,7 @@ import pytest
 
 import ragtrace
 from ragtrace.gate.replay import ReplaySummary, replay
-from ragtrace.gate.replay_questions import Question
+from ragtrace.gate.replay_inputs import Question
 from ragtrace.store import Store
 from ragtrace.types import RequestRecord
 

@@ -14,7 +14,7 @@ import pytest
 import ragtrace
 from ragtrace.errors import ConfigurationError
 from ragtrace.gate.replay import check_options, hold_run
-from ragtrace.gate.replay_questions import Question
+from ragtrace.gate.replay_inputs import Question
 from ragtrace.store import Store
 from ragtrace.types import GenerateRun, PackRun, RetrieveRun
 from tests.cli.conftest import environment

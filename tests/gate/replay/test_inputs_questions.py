@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.gate.replay_questions import Fields, Question, read_questions
+from ragtrace.gate.replay_inputs import Fields, Question, read_questions
 from ragtrace.types import Facet, Gold
 from tests.gate.replay.conftest import lines
 

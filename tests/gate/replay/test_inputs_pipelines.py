@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.gate._pipelines import load_pipeline
+from ragtrace.gate.replay_inputs import load_pipeline
 from tests.gate.replay.conftest import APPLICATIONS
 
 
