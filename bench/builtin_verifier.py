@@ -37,8 +37,8 @@ from ragtrace.coverage.support import Evidence, Lexical, Statement
 from ragtrace.coverage.verifier import containment
 from ragtrace.engines._builtin_verifier import FEATURES, BuiltinVerifier, TokenEncoder
 from ragtrace.engines.encoder import packaged_encoder
-from ragtrace.engines.training.examples import is_held_out, read_examples
 from ragtrace.engines.verifier import EmbeddingVerifier
+from ragtrace.engines.verifier_examples import is_held_out, read_examples
 from ragtrace.types import Claim, PackedChunk
 
 DRAWS: Final = 1000

@@ -30,7 +30,7 @@ from bench.datasets.scifact import text_of
 from bench.labels import Labeled, record_of
 from ragtrace.analyze.analysis import examine
 from ragtrace.coverage import SUPPORTED
-from ragtrace.engines.training.examples import is_held_out
+from ragtrace.engines.verifier_examples import is_held_out
 from ragtrace.types import Claim
 
 PAIRS = Path(__file__).with_suffix(".yaml")

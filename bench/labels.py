@@ -32,7 +32,7 @@ from bench.support import interval
 from ragtrace.analyze import ServiceView, analyze_record, examine
 from ragtrace.analyze._doubt_model import log_odds_of
 from ragtrace.coverage import SUPPORTED, judge_claims
-from ragtrace.engines.training.examples import is_held_out
+from ragtrace.engines.verifier_examples import is_held_out
 from ragtrace.types import (
     Candidate,
     GenerateRun,

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` i
 from bench.datasets import DATA, read_rows
 from ragtrace.coverage import extract_facets, proxy_reference
 from ragtrace.coverage._reference import proxy_scores
-from ragtrace.engines.training.examples import is_held_out
+from ragtrace.engines.verifier_examples import is_held_out
 from ragtrace.errors import RagtraceError
 from ragtrace.types import Candidate, replace
 

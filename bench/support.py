@@ -33,7 +33,7 @@ from ragtrace.coverage.citations import SUPPORTED
 from ragtrace.coverage.support import Evidence, Statement, lexical
 from ragtrace.coverage.support.readings import Reading
 from ragtrace.coverage.text import content_words
-from ragtrace.engines.training.examples import is_held_out
+from ragtrace.engines.verifier_examples import is_held_out
 from ragtrace.types import Candidate, Claim, PackedChunk
 
 DRAWS: Final = 1000

@@ -24,11 +24,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.datasets import DATA
 from ragtrace.coverage.verifier import WORDS
 from ragtrace.engines.encoder import packaged_encoder
-from ragtrace.engines.models import Precision, as_precision
-from ragtrace.engines.training.evaluation import IntervalEstimate, evaluate
-from ragtrace.engines.training.examples import Example, read_examples
-from ragtrace.engines.training.training import Settings, train
+from ragtrace.engines.models import NumberFormat, as_precision
 from ragtrace.engines.verifier import EntailmentVerifier
+from ragtrace.engines.verifier_evaluation import IntervalEstimate, evaluate
+from ragtrace.engines.verifier_examples import Example, read_examples
+from ragtrace.engines.verifier_training import TrainingSettings, train
 
 SIZES: Final = (1, 4, 8, 16, 32, 64)
 PAIRS: Final = 128
@@ -86,14 +86,19 @@ def _said(found: IntervalEstimate) -> str:
     return f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
 
 
-def _untrained(precision: Precision, threads: int) -> EntailmentVerifier:
+def _untrained(precision: NumberFormat, threads: int) -> EntailmentVerifier:
     """As large as a trained one: made by a training of one pair."""
     examples = [
         Example("any", "one", "The limit is 30 days.", ("The limit is 30 days.",), "entailment"),
         Example("any", "two", "The limit is 40 days.", ("The limit is 30 days.",), "contradiction"),
     ]
     with tempfile.TemporaryDirectory() as folder:
-        train(packaged_encoder(), examples, Path(folder), Settings(pairs=1, batch_size=1, threads=threads, made=0.0))
+        train(
+            packaged_encoder(),
+            examples,
+            Path(folder),
+            TrainingSettings(pairs=1, batch_size=1, threads=threads, made=0.0),
+        )
         return EntailmentVerifier.load(folder, precision=precision, threads=threads, cache_bytes=0)
 
 

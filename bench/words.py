@@ -28,7 +28,7 @@ from bench.datasets import DATA
 from bench.support import auroc, read_samples
 from ragtrace.coverage.support import Evidence, Statement, lexical
 from ragtrace.coverage.support.readings import Reading
-from ragtrace.engines.training.examples import is_held_out
+from ragtrace.engines.verifier_examples import is_held_out
 from ragtrace.types import Claim
 
 RIDGE: Final = 200.0

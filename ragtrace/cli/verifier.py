@@ -11,9 +11,9 @@ import typer
 from ragtrace.cli.terminal import JsonOption, console, print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from ragtrace.engines.training.evaluation import IntervalEstimate, Measured
-    from ragtrace.engines.training.examples import Example
     from ragtrace.engines.verifier import EntailmentVerifier
+    from ragtrace.engines.verifier_evaluation import IntervalEstimate, Measured
+    from ragtrace.engines.verifier_examples import Example
 
 __all__ = ["app"]
 
@@ -94,11 +94,13 @@ def train(
 ) -> None:
     """Fine-tune a sentence encoder on labelled claims, calibrate it, and report on sources that were held out."""
     from ragtrace.engines.encoder import packaged_encoder
-    from ragtrace.engines.training.evaluation import some
-    from ragtrace.engines.training.examples import read_examples
-    from ragtrace.engines.training.training import Settings, train as run
+    from ragtrace.engines.verifier_evaluation import some
+    from ragtrace.engines.verifier_examples import read_examples
+    from ragtrace.engines.verifier_training import TrainingSettings, train as run
 
-    settings = Settings(pairs=pairs, batch_size=batch_size, seed=seed, precision=_precision(precision), threads=threads)
+    settings = TrainingSettings(
+        pairs=pairs, batch_size=batch_size, seed=seed, precision=_precision(precision), threads=threads
+    )
     examples = read_examples(data, _names(sets))
     with progress() as bar:
         task = bar.add_task("training", total=settings.steps)
@@ -139,7 +141,7 @@ def calibrate(
     """Fit the probabilities of a judge on labelled claims or pairs, and write them down for `--calibration` and
     `--judge-calibration`. A model behind a server (`chat:URL#NAME`) is calibrated on pairs."""
     from ragtrace.engines.calibration import FILE
-    from ragtrace.engines.training.examples import read_examples
+    from ragtrace.engines.verifier_examples import read_examples
     from ragtrace.errors import ConfigurationError
 
     if (data is None) == (pairs is None):
@@ -160,7 +162,7 @@ def calibrate(
 
 
 def _calibrate_on_pairs(model: str, pairs: Path, role: str, out: Path | None, method: str, as_json: bool) -> None:
-    from ragtrace.engines.pair_calibration import calibrate_judge, read_pairs
+    from ragtrace.engines.verifier_evaluation import calibrate_judge, read_pairs
     from ragtrace.errors import ConfigurationError
 
     if out is None:
@@ -190,7 +192,7 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """How well a classifier tells supported from unsupported claims, on sources that were held out."""
-    from ragtrace.engines.training.examples import read_examples
+    from ragtrace.engines.verifier_examples import read_examples
 
     verifier = _loaded(model, labels=_names(labels), calibration=calibration, precision=precision, threads=threads)
     _tell(verifier, read_examples(data, _names(sets)), claims, as_json)
@@ -219,7 +221,7 @@ def _loaded(
 
 def _fit(verifier: EntailmentVerifier, examples: Sequence[Example], method: str, sets: str | None, path: Path) -> None:
     from ragtrace.engines.calibration import as_method
-    from ragtrace.engines.training.evaluation import CALIBRATE_ON, calibrate as fit
+    from ragtrace.engines.verifier_evaluation import CALIBRATE_ON, calibrate as fit
 
     with progress() as bar:
         task = bar.add_task("calibrating", total=None)
@@ -241,7 +243,7 @@ def _tell(
     path: Path | None = None,
 ) -> None:
     """Measure and print; `path`: keep the report there."""
-    from ragtrace.engines.training.evaluation import evaluate as measured, report, some
+    from ragtrace.engines.verifier_evaluation import evaluate as measured, report, some
     from ragtrace.safe_text import dumps
 
     with progress() as bar:

@@ -26,8 +26,8 @@ from ragtrace.errors import ConfigurationError, MissingExtraError, ModelError, R
 
 __all__ = [
     "LoadedModel",
+    "NumberFormat",
     "OutOfMemoryError",
-    "Precision",
     "as_precision",
     "available_cores",
     "best_device",
@@ -242,7 +242,7 @@ def _spots(size: int) -> list[int]:
     return [at * (size - _SPOT) // (_SPOTS - 1) for at in range(_SPOTS)]
 
 
-Precision: TypeAlias = Literal["float32", "bf16"]
+NumberFormat: TypeAlias = Literal["float32", "bf16"]
 _MEMORY_ERRORS: Final = (
     "can't allocate memory",
     "CUDA error: out of memory",
@@ -253,10 +253,10 @@ _MEMORY_ERRORS: Final = (
 """Texts of errors that are not `torch.OutOfMemoryError`: of the CPU, of libraries on a GPU that is nearly full."""
 
 
-def as_precision(text: str) -> Precision:
+def as_precision(text: str) -> NumberFormat:
     """The precision of this name. Raises: ConfigurationError for another one."""
-    known: Precision
-    for known in get_args(Precision):
+    known: NumberFormat
+    for known in get_args(NumberFormat):
         if text == known:
             return known
     raise ConfigurationError.of("precision", text, "float32 or bf16")
@@ -276,7 +276,7 @@ def gpu_count() -> int:
         return 0
 
 
-def passes(device: str, precision: Precision) -> AbstractContextManager[Any]:
+def passes(device: str, precision: NumberFormat) -> AbstractContextManager[Any]:
     """In which a model's passes run on a kind of device."""
     import torch
 

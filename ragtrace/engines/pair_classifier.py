@@ -21,8 +21,8 @@ from ragtrace.coverage.verifier import gather
 from ragtrace.engines._gradients import TokenGradients, embedded
 from ragtrace.engines.calibration import FILE, Calibration
 from ragtrace.engines.models import (
+    NumberFormat,
     OutOfMemoryError,
-    Precision,
     best_device,
     device_of,
     load_package,
@@ -87,7 +87,7 @@ class PairClassifier:
         marked: bool = False,
         best_sentences: int | None = None,
         calibrations: Mapping[Role, Calibration] | None = None,
-        precision: Precision = "float32",
+        precision: NumberFormat = "float32",
         batch_size: int = BATCH,
         threads: int | None = 1,
         cache_bytes: int = CACHE_BYTES,
@@ -122,7 +122,7 @@ class PairClassifier:
         calibration: str | Path | None = None,
         calibrated: bool = True,
         device: str | None = None,
-        precision: Precision = "float32",
+        precision: NumberFormat = "float32",
         max_tokens: int | None = None,
         batch_size: int = BATCH,
         threads: int | None = 1,

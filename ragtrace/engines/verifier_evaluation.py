@@ -1,37 +1,51 @@
-"""Evaluation of a verifier on held-out sources, with intervals by resampling whole sources, and its calibration."""
+"""Evaluation of a verifier on held-out sources, with intervals by resampling whole sources; its calibration, and that
+of any judge, in any role, on pairs that people labelled.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
 from ragtrace.coverage.citations import SUPPORTED
 from ragtrace.coverage.verifier import JudgedAnswer, Verifier, supports_of_claims
-from ragtrace.engines.calibration import Calibration, Method, expected_calibration_error
-from ragtrace.engines.training.examples import Example, Part
+from ragtrace.engines.calibration import Calibration, Method, as_method, expected_calibration_error
+from ragtrace.engines.text_pairs import ROLES, Role
+from ragtrace.engines.verifier_examples import Example, Part
 from ragtrace.errors import ConfigurationError
 from ragtrace.types import Claim, PackedChunk
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
-from ragtrace.engines.calibration import Calibration, as_method
-from ragtrace.engines.text_pairs import ROLES, Role
-from ragtrace.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from ragtrace.engines.verifier import EntailmentVerifier
+
     from ragtrace.engines._builtin_relevance import BuiltinRelevance
     from ragtrace.engines.chat_judge import ChatJudge
     from ragtrace.engines.pair_classifier import RelevanceClassifier
     from ragtrace.engines.verifier import EntailmentVerifier
 
-__all__ = ["CALIBRATE_ON", "IntervalEstimate", "LabelledPair", "Measured", "auroc", "balanced_accuracy", "best_threshold", "calibrate", "calibrate_judge", "evaluate", "measure", "read_pairs", "report", "some", "supports_of"]
+__all__ = [
+    "CALIBRATE_ON",
+    "IntervalEstimate",
+    "LabelledPair",
+    "Measured",
+    "auroc",
+    "balanced_accuracy",
+    "best_threshold",
+    "calibrate",
+    "calibrate_judge",
+    "evaluate",
+    "measure",
+    "read_pairs",
+    "report",
+    "some",
+    "supports_of",
+]
 
 _Judge: TypeAlias = Literal["both", "model", "words"]
 OnProgress = Callable[[int], None]

@@ -35,9 +35,9 @@ __all__ = [
     "Example",
     "Label",
     "LabelledClaim",
-    "LabelledPair",
     "PairDraw",
     "Part",
+    "TrainingPair",
     "contradicted",
     "is_held_out",
     "made",
@@ -332,7 +332,7 @@ _OPPOSITES: Final = {one: other for pair in _PAIRS for one, other in (pair, pair
 _OPPOSED: Final = re.compile(rf"\b({'|'.join(_OPPOSITES)})\b")
 
 
-class LabelledPair(NamedTuple):
+class TrainingPair(NamedTuple):
     """What the model reads, what it should say, and which parts of the claim have no support (None: not known)."""
 
     claim: str
@@ -360,9 +360,9 @@ class PairDraw:
         weights = [_WEIGHTS.get(each, 1.0) for each in self._datasets]
         self._shares = [weight / sum(weights) for weight in weights]
         self._seed, self._made_share, self._words = seed, made, words
-        self._group: tuple[int, list[LabelledPair]] = (-1, [])
+        self._group: tuple[int, list[TrainingPair]] = (-1, [])
 
-    def batch(self, step: int, size: int, total: int) -> list[LabelledPair]:
+    def batch(self, step: int, size: int, total: int) -> list[TrainingPair]:
         """The pairs of a step, when each step reads `size` and all together read `total`.
 
         Of so many steps the pairs are sorted by length, which spares padding, and their batches come in random order.
@@ -378,7 +378,7 @@ class PairDraw:
         chosen = int(np.random.default_rng((self._seed, group, _ORDER)).permutation(batches)[place])
         return self._group[1][chosen * size : (chosen + 1) * size]
 
-    def pair(self, number: int) -> LabelledPair:
+    def pair(self, number: int) -> TrainingPair:
         """The pair of this number."""
         import numpy as np
 
@@ -386,7 +386,7 @@ class PairDraw:
         found = self._made(draw) if draw.random() < self._made_share else None
         claim, evidence, label, wrong = found or self._labelled(draw)
         limit = int(draw.integers(int(_LEAST * self._words), self._words, endpoint=True))
-        return LabelledPair(claim, gather(claim, evidence, limit=limit), label, wrong)
+        return TrainingPair(claim, gather(claim, evidence, limit=limit), label, wrong)
 
     def _labelled(self, draw: Generator) -> LabelledClaim:
         pool = self._pools[self._datasets[int(draw.choice(len(self._datasets), p=self._shares))]]

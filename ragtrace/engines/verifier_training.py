@@ -1,4 +1,7 @@
-"""Training of a verifier: a sentence encoder learns to read evidence and claim together and say entailment or not."""
+"""Training of a verifier: a sentence encoder learns to read evidence and claim together and say entailment or not.
+
+Reading the data (`verifier_examples`) needs no torch.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ragtrace.engines.models import (
-    Precision,
+    NumberFormat,
     best_device,
     load_package,
     load_pretrained,
@@ -22,17 +25,17 @@ from ragtrace.engines.models import (
 )
 from ragtrace.engines.pair_classifier import SETTINGS
 from ragtrace.engines.text_pairs import MARKS, encode_pairs
-from ragtrace.engines.training.examples import Example, LabelledPair, PairDraw
+from ragtrace.engines.verifier_examples import Example, PairDraw, TrainingPair
 from ragtrace.errors import ConfigurationError, ModelError
 
-__all__ = ["Settings", "pieces_of", "train"]
+__all__ = ["TrainingSettings", "pieces_of", "train"]
 
 _CHECKPOINT: Final = "checkpoint.pt"
 _LABELS: Final = ("entailment", "neutral", "contradiction")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TrainingSettings:
     """What a training run depends on besides its data and the encoder.
 
     Attributes:
@@ -59,7 +62,7 @@ class Settings:
     spans: float = 1.0
     max_tokens: int = 192
     seed: int = 0
-    precision: Precision = "float32"
+    precision: NumberFormat = "float32"
     threads: int = 2
 
     def __post_init__(self) -> None:
@@ -80,7 +83,7 @@ def train(
     encoder: str | Path,
     examples: Sequence[Example],
     folder: Path,
-    settings: Settings,
+    settings: TrainingSettings,
     *,
     checkpoint_every: int = 100,
     on_step: Callable[[int, float], None] | None = None,
@@ -122,7 +125,7 @@ def train(
     (folder / _CHECKPOINT).unlink(missing_ok=True)
 
 
-def _begun(encoder: str | Path, settings: Settings) -> tuple[Any, Any]:
+def _begun(encoder: str | Path, settings: TrainingSettings) -> tuple[Any, Any]:
     """The encoder with a new head and token types for shared words; its word vectors stay as they are."""
     library = load_package("transformers")
     names = dict(enumerate(_LABELS))
@@ -150,7 +153,7 @@ def _begun(encoder: str | Path, settings: Settings) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def _loss(model: Any, marker: Any, tokenizer: Any, pairs: Sequence[LabelledPair], settings: Settings) -> Any:
+def _loss(model: Any, marker: Any, tokenizer: Any, pairs: Sequence[TrainingPair], settings: TrainingSettings) -> Any:
     """−ln of the probability of what the label allows: `unsupported` allows neutral and contradiction.
 
     Added to it: that of which word pieces of the claims have no support, where this is known.
@@ -174,7 +177,7 @@ def _loss(model: Any, marker: Any, tokenizer: Any, pairs: Sequence[LabelledPair]
 
 
 def pieces_of(
-    tokenizer: Any, pairs: Sequence[LabelledPair], lengths: Sequence[int]
+    tokenizer: Any, pairs: Sequence[TrainingPair], lengths: Sequence[int]
 ) -> tuple[list[int], list[int], list[bool]]:
     """Row and place of the word pieces of claims about which it is known whether they have support; and which lack it.
 
@@ -204,7 +207,7 @@ def _allows(label: str, output: str) -> bool:
     return label == output or (label == "unsupported" and output != "entailment")
 
 
-def _optimizer(model: Any, marker: Any, settings: Settings) -> Any:
+def _optimizer(model: Any, marker: Any, settings: TrainingSettings) -> Any:
     import torch
 
     head = [*model.classifier.parameters(), *marker.parameters()]
@@ -217,7 +220,7 @@ def _optimizer(model: Any, marker: Any, settings: Settings) -> Any:
     return torch.optim.AdamW(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay)
 
 
-def _set_rates(optimizer: Any, step: int, settings: Settings) -> None:
+def _set_rates(optimizer: Any, step: int, settings: TrainingSettings) -> None:
     """A straight rise, the highest, and a straight fall to nothing: a function of the step alone."""
     rise = (step + 1) / max(1, round(settings.warmup * settings.steps))
     fall = (settings.steps - step) / max(1, round(settings.decay * settings.steps))
@@ -259,7 +262,7 @@ def _save(folder: Path, model: Any, tokenizer: Any) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def _fingerprint(model: Any, examples: Sequence[Example], settings: Settings) -> str:
+def _fingerprint(model: Any, examples: Sequence[Example], settings: TrainingSettings) -> str:
     digest = hashlib.blake2b(digest_size=8)
     digest.update(json.dumps({**asdict(settings), "pairs": None}, sort_keys=True).encode())
     digest.update(weights_digest(model).encode())
@@ -268,7 +271,7 @@ def _fingerprint(model: Any, examples: Sequence[Example], settings: Settings) ->
     return digest.hexdigest()
 
 
-def _describe(folder: Path, examples: Sequence[Example], settings: Settings) -> None:
+def _describe(folder: Path, examples: Sequence[Example], settings: TrainingSettings) -> None:
     """What `EntailmentVerifier.load` reads, and what the weights were made from."""
     said = {
         "max_tokens": settings.max_tokens,

@@ -10,7 +10,7 @@ import pytest
 from bench.labels import Labeled, Mark, labeled_claims, main, read_expertqa, read_ragtruth, record_of
 from ragtrace.analyze import analyze_record
 from ragtrace.coverage import SUPPORTED
-from ragtrace.engines.training.examples import is_held_out
+from ragtrace.engines.verifier_examples import is_held_out
 
 PASSAGES = "passage 1:The ferry to Anholt leaves at 9.\n\npassage 2:Bicycles travel free of charge."
 

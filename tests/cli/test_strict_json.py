@@ -73,13 +73,13 @@ def _nothing_to_train(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted = SimpleNamespace(id="c", ece=NAN, claims=0, save=lambda path: None)
     verifier = SimpleNamespace(calibration=fitted, name="m", digest="d")
     report = {"model": "m", "weights": "d", "calibration": None, "held_out": [{"auroc": NAN}]}
-    monkeypatch.setattr("ragtrace.engines.training.training.train", lambda *_, **__: None)
+    monkeypatch.setattr("ragtrace.engines.verifier_training.train", lambda *_, **__: None)
     monkeypatch.setattr("ragtrace.engines.encoder.packaged_encoder", lambda: "m")
-    monkeypatch.setattr("ragtrace.engines.training.examples.read_examples", lambda *_: [])
-    monkeypatch.setattr("ragtrace.engines.training.evaluation.some", lambda *_: [])
-    monkeypatch.setattr("ragtrace.engines.training.evaluation.calibrate", lambda *_, **__: fitted)
-    monkeypatch.setattr("ragtrace.engines.training.evaluation.evaluate", lambda *_, **__: [])
-    monkeypatch.setattr("ragtrace.engines.training.evaluation.report", lambda *_: report)
+    monkeypatch.setattr("ragtrace.engines.verifier_examples.read_examples", lambda *_: [])
+    monkeypatch.setattr("ragtrace.engines.verifier_evaluation.some", lambda *_: [])
+    monkeypatch.setattr("ragtrace.engines.verifier_evaluation.calibrate", lambda *_, **__: fitted)
+    monkeypatch.setattr("ragtrace.engines.verifier_evaluation.evaluate", lambda *_, **__: [])
+    monkeypatch.setattr("ragtrace.engines.verifier_evaluation.report", lambda *_: report)
     monkeypatch.setattr("ragtrace.cli.verifier._loaded", lambda *_, **__: verifier)
 
 

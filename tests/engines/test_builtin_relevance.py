@@ -13,7 +13,7 @@ from ragtrace.engines._builtin_relevance import BIAS, FEATURES, NEAREST_WORDS, W
 from ragtrace.engines._builtin_verifier import BuiltinVerifier, TokenEncoder
 from ragtrace.engines.calibration import Calibration
 from ragtrace.engines.model_names import load_judge, load_judges
-from ragtrace.engines.pair_calibration import LabelledPair, calibrate_judge
+from ragtrace.engines.verifier_evaluation import LabelledPair, calibrate_judge
 from ragtrace.errors import ModelError
 from tests.analyze.test_retrieval_grading import record
 

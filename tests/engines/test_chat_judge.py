@@ -22,8 +22,8 @@ from ragtrace.engines.calibration import Calibration
 from ragtrace.engines.chat_judge import PROMPTS, ChatJudge, JudgeUsage
 from ragtrace.engines.model_names import as_calibrations, load_judges
 from ragtrace.engines.model_server import Budget
-from ragtrace.engines.pair_calibration import calibrate_judge, read_pairs
 from ragtrace.engines.text_pairs import ROLES, Role
+from ragtrace.engines.verifier_evaluation import calibrate_judge, read_pairs
 from ragtrace.errors import ConfigurationError, ModelError, NotJudged, ServerError
 from ragtrace.privacy import read_capture
 from ragtrace.record.content import ContentPolicy

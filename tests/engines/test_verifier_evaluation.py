@@ -10,7 +10,8 @@ import pytest
 
 from ragtrace.coverage import SUPPORTED, JudgedAnswer, verify_answers
 from ragtrace.engines.calibration import Calibration
-from ragtrace.engines.training.evaluation import (
+from ragtrace.engines.verifier import EntailmentVerifier
+from ragtrace.engines.verifier_evaluation import (
     auroc,
     balanced_accuracy,
     best_threshold,
@@ -21,8 +22,7 @@ from ragtrace.engines.training.evaluation import (
     some,
     supports_of,
 )
-from ragtrace.engines.training.examples import Example, Label
-from ragtrace.engines.verifier import EntailmentVerifier
+from ragtrace.engines.verifier_examples import Example, Label
 from ragtrace.errors import ConfigurationError
 from ragtrace.types import Claim, PackedChunk
 from tests.engines.verifiers import save_classifier

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.engines.training.examples import DATASETS, is_held_out, part_of, read_examples
+from ragtrace.engines.verifier_examples import DATASETS, is_held_out, part_of, read_examples
 from ragtrace.errors import ConfigurationError
 from tests.engines.verifiers import write_ragtruth
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def test_marked_spans_become_labels(tmp_path: Path) -> None:

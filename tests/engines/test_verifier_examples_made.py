@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pytest
 
-from ragtrace.engines.training.examples import Example, LabelledClaim, made
+from ragtrace.engines.verifier_examples import Example, LabelledClaim, made
 
 TEXTS: Final = (
     "The deductible of the policy is 30 euros in every year. The contract was signed in May by both of the parties.",

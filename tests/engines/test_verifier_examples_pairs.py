@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragtrace.engines.training.examples import Example, PairDraw, contradicted, names_of, numbers_of, read_examples
+from ragtrace.engines.verifier_examples import Example, PairDraw, contradicted, names_of, numbers_of, read_examples
 from ragtrace.errors import ConfigurationError
 from tests.engines.verifiers import write_ragtruth
 

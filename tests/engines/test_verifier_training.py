@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from ragtrace.engines.text_pairs import encode_pairs
-from ragtrace.engines.training.examples import Example, LabelledPair, read_examples
-from ragtrace.engines.training.training import Settings, pieces_of, train
 from ragtrace.engines.verifier import EntailmentVerifier
+from ragtrace.engines.verifier_examples import Example, TrainingPair, read_examples
+from ragtrace.engines.verifier_training import TrainingSettings, pieces_of, train
 from ragtrace.errors import ConfigurationError, ModelError
 from tests.engines.verifiers import save_encoder, write_ragtruth
 
-SETTINGS = Settings(pairs=40, batch_size=4, threads=1, learning_rate=5e-3, head_learning_rate=5e-3)
+SETTINGS = TrainingSettings(pairs=40, batch_size=4, threads=1, learning_rate=5e-3, head_learning_rate=5e-3)
 
 LEARNING = replace(SETTINGS, pairs=3200, batch_size=16, made=0.0, learning_rate=3e-3, head_learning_rate=3e-3)
 
@@ -107,7 +107,7 @@ def test_it_learns(examples: list[Example], encoder: Path, tmp_path: Path) -> No
     """What it was trained on, it tells apart; loaded as any other model, with no calibration yet."""
     import numpy as np
 
-    from ragtrace.engines.training.evaluation import auroc, supports_of
+    from ragtrace.engines.verifier_evaluation import auroc, supports_of
 
     train(encoder, examples, tmp_path / "out", LEARNING)
     verifier = EntailmentVerifier.load(tmp_path / "out")
@@ -141,9 +141,9 @@ def test_word_pieces_of_the_claim(encoder: Path) -> None:
     transformers = pytest.importorskip("transformers", reason="pip install 'ragtrace[models]'")
     tokenizer = transformers.AutoTokenizer.from_pretrained(encoder)
     pairs = [
-        LabelledPair("the limit is 40", "the limit is 30 .", "contradiction", ((13, 15),)),
-        LabelledPair("the policy ends", "the policy ends in may .", "unsupported", None),
-        LabelledPair("the policy", "the policy ends .", "entailment", ()),
+        TrainingPair("the limit is 40", "the limit is 30 .", "contradiction", ((13, 15),)),
+        TrainingPair("the policy ends", "the policy ends in may .", "unsupported", None),
+        TrainingPair("the policy", "the policy ends .", "entailment", ()),
     ]
     features = encode_pairs(tokenizer, [(pair.claim, pair.evidence) for pair in pairs], 64, marked=True)
     rows, places, wrong = pieces_of(tokenizer, pairs, [len(each["input_ids"]) for each in features])
