@@ -17,7 +17,7 @@ from ragtrace.alerts import render, write
 from ragtrace.alerts._traffic import gauge, ramp
 from ragtrace.analyze._totals import analysis_deltas
 from ragtrace.analyze.exposure_report import exposure_report
-from ragtrace.dashboards.contents.exposure import EXPOSURE
+from ragtrace.dashboards.contents.documents import EXPOSURE
 from ragtrace.store import Finished, Store
 from ragtrace.triage import Window, triage_segment
 from ragtrace.types import RequestRecord

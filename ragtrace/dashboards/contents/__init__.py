@@ -6,8 +6,7 @@ from typing import Final
 
 from ragtrace.dashboards._panels import Dashboard
 from ragtrace.dashboards.contents.analyzer import ANALYZER
-from ragtrace.dashboards.contents.attribution import ATTRIBUTION
-from ragtrace.dashboards.contents.exposure import EXPOSURE
+from ragtrace.dashboards.contents.documents import ATTRIBUTION, EXPOSURE
 from ragtrace.dashboards.contents.outcomes import OUTCOMES
 from ragtrace.dashboards.contents.overview import OVERVIEW
 from ragtrace.dashboards.contents.sources import SOURCES
