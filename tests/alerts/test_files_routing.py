@@ -6,9 +6,8 @@ from typing import Any
 
 import yaml
 
-from ragtrace.alerts import render
+from ragtrace.alerts import alertmanager, render
 from ragtrace.alerts._annotations import labeled_owner
-from ragtrace.alerts._files import alertmanager
 from tests.alerts.conftest import Made, Written
 
 
