@@ -2,52 +2,43 @@
 
 from __future__ import annotations
 
-from ragtrace.analyze.alignment_report._rates import (
-    AgainstChance,
-    Group,
-    GroupRates,
-    PlaceShares,
-    Sweep,
-    WeightedMean,
-    estimated,
-)
-from ragtrace.analyze.alignment_report._rescoring import (
-    CONDITIONS,
-    Skipped,
-    StabilityCurve,
-    StabilityPoint,
-    sampled_records,
-    under_condition,
-)
-from ragtrace.analyze.alignment_report._words import MassShare, Overlap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias, get_args
+
 from ragtrace.analyze._generator_attribution import GeneratorEngine
 from ragtrace.analyze._retriever_attribution import EmbeddingEngine, RetrieverEngine
 from ragtrace.analyze.alignment_report._rates import (
     ORIGINAL,
     RESAMPLES,
+    AgainstChance,
     ExplainedRequest,
+    Group,
     GroupRates,
     Observation,
     PlaceShares,
     Stratum,
+    Sweep,
+    WeightedMean,
+    estimated,
     observed,
     place_shares,
     rates,
     read_explained,
 )
 from ragtrace.analyze.alignment_report._rescoring import (
+    CONDITIONS,
     Skipped,
     StabilityCurve,
+    StabilityPoint,
     check_condition,
     curves,
     reexplained,
     rescored,
     sampled_records,
     settling_of,
+    under_condition,
 )
 from ragtrace.analyze.alignment_report._words import (
     MassShare,
@@ -61,9 +52,27 @@ from ragtrace.analyze.alignment_report._words import (
 from ragtrace.errors import ConfigurationError
 from ragtrace.store import Store
 
-__all__ = ["AgainstChance", "AlignmentReport", "Basis", "CONDITIONS", "Group", "GroupRates", "MassShare", "OnProgress", "Overlap", "PlaceShares", "Skipped", "StabilityCurve", "StabilityPoint", "Sweep", "WeightedMean", "alignment_report", "estimated", "sampled_records", "under_condition"]
-
-
+__all__ = [
+    "CONDITIONS",
+    "AgainstChance",
+    "AlignmentReport",
+    "Basis",
+    "Group",
+    "GroupRates",
+    "MassShare",
+    "OnProgress",
+    "Overlap",
+    "PlaceShares",
+    "Skipped",
+    "StabilityCurve",
+    "StabilityPoint",
+    "Sweep",
+    "WeightedMean",
+    "alignment_report",
+    "estimated",
+    "sampled_records",
+    "under_condition",
+]
 
 
 OnProgress: TypeAlias = Callable[[str, int, int], None]
