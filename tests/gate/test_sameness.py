@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ragtrace.gate._sameness import trace_of, unchanged
-from ragtrace.types import Citation, GenerateRun, Generation, RequestRecord, Stage
+from ragtrace.types import Citation, GenerateRun, Generation, RequestRecord, RetrieveRun, Stage
 from tests.gate.asked import judged
 
 _ANSWER = "Theft is covered up to 500 EUR [1]."
@@ -66,3 +66,18 @@ def test_all_that_models_were_given_is_compared() -> None:
 
     assert "ranking" in _same(drafted("a", "c1"), drafted("b", "c1"))
     assert _same(drafted("a", "c1"), drafted("b", "c3")) == {"retrieval"}
+
+
+def test_what_is_not_recorded_is_not_known_to_be_the_same() -> None:
+    """A retrieval that nobody recorded, and candidates of which one has no text."""
+
+    def unrecorded(record: RequestRecord) -> RequestRecord:
+        return msgspec.structs.replace(record, stages=record.stages[1:])
+
+    def textless(record: RequestRecord) -> RequestRecord:
+        first, *rest = record.candidates
+        run = RetrieveRun(candidates=(msgspec.structs.replace(first, text=None), *rest))
+        return msgspec.structs.replace(record, stages=(run, *record.stages[1:]))
+
+    for lacking in (unrecorded, textless):
+        assert "retrieval" not in _same(lacking(_record("a")), lacking(_record("b")))

@@ -108,6 +108,23 @@ def test_non_inferiority_keeps_its_size(margin: float, gained: float, pairs: int
     assert 0.0 < passed <= 0.05
 
 
+@pytest.mark.parametrize(
+    ("lost", "gained", "margin"), [(1, 4, 0.3), (2, 8, 0.1), (1, 11, 0.1), (3, 5, 0.05), (4, 4, 0.3)]
+)
+def test_pairs_that_all_differ_count_out(lost: int, gained: int, margin: float) -> None:
+    """The p-value is the largest chance, over all shares of pairs that differ, of a table that speaks as strongly."""
+    pairs = lost + gained
+    tables = np.array([(a, b) for a, b in product(range(pairs + 1), repeat=2) if a + b <= pairs])
+    seen = _score(np.array([lost]), np.array([gained]), pairs, margin)[0]
+    strong = tables[_score(tables[:, 0], tables[:, 1], pairs, margin) <= seen + 1e-9]
+    counts = np.column_stack([strong, pairs - strong.sum(axis=1)])
+    chances = [
+        stats.multinomial.pmf(counts, pairs, [(share + margin) / 2, (share - margin) / 2, 1 - share]).sum()
+        for share in np.linspace(margin, 1.0, 101)
+    ]
+    assert PairTable(0, lost, gained, 0).inferiority(margin) == pytest.approx(max(chances), abs=2e-6)
+
+
 def test_few_changed_pairs_pass_and_many_do_not() -> None:
     """204 pairs, a margin of 0.03: four lost and four gained pass, two lost alone do not."""
     assert PairTable(196, 4, 4, 0).inferiority(0.03) < 0.05 < PairTable(202, 2, 0, 0).inferiority(0.03)

@@ -44,7 +44,7 @@ def test_what_broke_old_against_new(form: Format) -> None:
     for piece in (
         "Questions that got worse",
         "lost in rerank, rank 1 → 9",
-        "generation sound → broken",
+        "generation sound → broken; answer coverage 1 → 0",
         "ragtrace show b",
     ):
         assert piece.casefold() in text.casefold()
