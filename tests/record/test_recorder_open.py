@@ -15,7 +15,7 @@ from ragtrace.record import close_overdue
 from ragtrace.record._recorder import OpenRequests
 from ragtrace.record._verbs import retrieve
 from ragtrace.record.guard import Guard
-from ragtrace.record.instrumentation.runs import close_request, open_request
+from ragtrace.record.instrumentation.base import close_request, open_request
 from ragtrace.record.requests import RequestRecording
 
 

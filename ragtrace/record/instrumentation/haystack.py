@@ -10,14 +10,15 @@ from typing import Any, Final
 from ragtrace.record._recording import Recording, within
 from ragtrace.record.coercion import read_prompt
 from ragtrace.record.guard import guarded
-from ragtrace.record.instrumentation.base import Instrumentor, usable_recorder
-from ragtrace.record.instrumentation.runs import (
+from ragtrace.record.instrumentation.base import (
+    Instrumentor,
     begin_generation,
     begin_stage,
     close_request,
     covering,
     open_request,
     read_question,
+    usable_recorder,
 )
 from ragtrace.record.requests import RequestRecording, current_recording
 

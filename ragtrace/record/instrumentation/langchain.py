@@ -17,8 +17,9 @@ from opentelemetry.context import attach, get_current
 from ragtrace.record._recording import Recording, within
 from ragtrace.record.coercion import read_prompt
 from ragtrace.record.guard import guarded
-from ragtrace.record.instrumentation.base import Instrumentor, Patches
-from ragtrace.record.instrumentation.runs import (
+from ragtrace.record.instrumentation.base import (
+    Instrumentor,
+    Patches,
     Run,
     Runs,
     begin_generation,

@@ -14,8 +14,8 @@ from ragtrace.record._streams import Following, is_passed_through, pass_through
 from ragtrace.record.coercion import read_prompt
 from ragtrace.record.coercion.values import first, text
 from ragtrace.record.guard import guarded
-from ragtrace.record.instrumentation.base import Instrumentor
-from ragtrace.record.instrumentation.runs import (
+from ragtrace.record.instrumentation.base import (
+    Instrumentor,
     Run,
     Runs,
     begin_generation,

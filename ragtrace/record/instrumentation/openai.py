@@ -16,8 +16,14 @@ from ragtrace.record.coercion import read_prompt
 from ragtrace.record.coercion.values import first
 from ragtrace.record.guard import guarded
 from ragtrace.record.instrumentation import INTEGRATIONS
-from ragtrace.record.instrumentation.base import Instrumentor, called_from
-from ragtrace.record.instrumentation.runs import begin_generation, begin_stage, covered, read_question
+from ragtrace.record.instrumentation.base import (
+    Instrumentor,
+    begin_generation,
+    begin_stage,
+    called_from,
+    covered,
+    read_question,
+)
 from ragtrace.record.stages import StageRecording
 
 __all__ = ["OpenAIInstrumentor", "RecordedAsyncStream", "RecordedStream"]

@@ -11,8 +11,7 @@ from typing import Any, Final
 from ragtrace.record._recording import Recording
 from ragtrace.record.guard import guarded
 from ragtrace.record.instrumentation import INTEGRATIONS
-from ragtrace.record.instrumentation.base import Instrumentor, called_from, usable_recorder
-from ragtrace.record.instrumentation.runs import begin_stage, covered
+from ragtrace.record.instrumentation.base import Instrumentor, begin_stage, called_from, covered, usable_recorder
 
 __all__ = ["SentenceTransformersInstrumentor"]
 

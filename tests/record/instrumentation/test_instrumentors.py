@@ -23,8 +23,18 @@ from ragtrace.errors import ConfigurationError, MissingExtraError
 from ragtrace.record import active
 from ragtrace.record.guard import guarded
 from ragtrace.record.instrumentation import FRAMEWORKS
-from ragtrace.record.instrumentation.base import Instrumentor, Patches, called_from, usable_recorder
-from ragtrace.record.instrumentation.runs import Run, Runs, begin_generation, begin_stage, finish, read_question
+from ragtrace.record.instrumentation.base import (
+    Instrumentor,
+    Patches,
+    Run,
+    Runs,
+    begin_generation,
+    begin_stage,
+    called_from,
+    finish,
+    read_question,
+    usable_recorder,
+)
 from ragtrace.types import GenerateRun, PackRun
 
 ROOT = Path(ragtrace.__file__).parents[1]

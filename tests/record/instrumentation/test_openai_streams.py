@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from ragtrace.record.instrumentation.base import begin_generation
 from ragtrace.record.instrumentation.openai import RecordedAsyncStream, RecordedStream
-from ragtrace.record.instrumentation.runs import begin_generation
 from ragtrace.types import GenerateRun
 
 CHUNK = Part(model="m", choices=[Part(index=0, delta=Part(content="So "), finish_reason=None)])
