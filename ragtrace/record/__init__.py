@@ -1,8 +1,17 @@
 """Records what a host's pipeline does: decorators, context managers, and the guard around them."""
 
 from ragtrace.record._carriers import extract, follow_thread_pools, inject, unfollow_thread_pools
-from ragtrace.record._recorder import Draft, Recorder, Sink, active, close_overdue, held, held_settings, install
-from ragtrace.record._sampling import new_request_id
+from ragtrace.record._recorder import (
+    Draft,
+    Recorder,
+    Sink,
+    active,
+    close_overdue,
+    held,
+    held_settings,
+    install,
+    new_request_id,
+)
 from ragtrace.record._taken_requests import Built, TakenReader, build_record, take_request, write_taken
 from ragtrace.record._verbs import Request, current_request, generate, pack, request, rerank, retrieve
 from ragtrace.record.content import ContentPolicy, scrub

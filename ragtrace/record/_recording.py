@@ -14,7 +14,7 @@ from opentelemetry.trace import NonRecordingSpan, Span, Tracer, format_span_id, 
 from ragtrace.record._recorder import Recorder
 from ragtrace.record._spans import Attributes, add_exception, mark_failed, set_attributes
 from ragtrace.record.coercion import Unreadable
-from ragtrace.record.coercion.allowance import Allowance
+from ragtrace.record.coercion.values import Allowance
 from ragtrace.record.guard import UNREADABLE_MESSAGE, attempt, guarded
 from ragtrace.types import ErrorInfo
 

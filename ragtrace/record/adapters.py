@@ -9,10 +9,7 @@ from itertools import zip_longest
 from numbers import Integral
 from typing import Any, Final, TypeAlias
 
-from ragtrace.record.coercion.allowance import within
-from ragtrace.record.coercion.chunks import read_chunk, read_document
-from ragtrace.record.coercion.dispatch import GROUP, Adapter
-from ragtrace.record.coercion.rows import (
+from ragtrace.record.coercion.chunks import (
     distances,
     is_array,
     is_distance_name,
@@ -20,10 +17,13 @@ from ragtrace.record.coercion.rows import (
     merge,
     negative,
     nested,
+    read_chunk,
+    read_document,
     rises,
     rows_in,
 )
-from ragtrace.record.coercion.values import Chunk, Unreadable, first, number, text, whole
+from ragtrace.record.coercion.dispatch import GROUP, Adapter
+from ragtrace.record.coercion.values import Chunk, Unreadable, first, number, text, whole, within
 
 __all__ = [
     "CHROMA_RESULT",

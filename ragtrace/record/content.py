@@ -13,7 +13,7 @@ from ragtrace.config import Config
 from ragtrace.plausible_values import settle, settle_moment
 from ragtrace.privacy import Capture, CaptureMode
 from ragtrace.prompts import escaped
-from ragtrace.record.coercion.templates import cut_out, make_template, templated
+from ragtrace.record.coercion.recognition import cut_out, make_template, templated
 from ragtrace.safe_text import plain_label, without_login
 from ragtrace.types import (
     Addendum,

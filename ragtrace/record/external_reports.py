@@ -13,8 +13,7 @@ from operator import index
 from typing import Any, Final
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.record._recorder import active
-from ragtrace.record._sampling import new_request_id
+from ragtrace.record._recorder import active, new_request_id
 from ragtrace.record.coercion.values import label as label_of
 from ragtrace.record.guard import guarded
 from ragtrace.record.requests import read_flags

@@ -20,9 +20,8 @@ from opentelemetry import baggage
 from opentelemetry.context import Context, create_key, get_current, set_value
 from opentelemetry.trace import format_trace_id, get_current_span
 
-from ragtrace.record._recorder import Recorder
+from ragtrace.record._recorder import Recorder, is_sampled, new_request_id
 from ragtrace.record._recording import Recording, describe_error
-from ragtrace.record._sampling import is_sampled, new_request_id
 from ragtrace.record._spans import Attributes
 from ragtrace.record.coercion import (
     Chunk,
@@ -33,9 +32,8 @@ from ragtrace.record.coercion import (
     read_prompt,
     read_sampled_ranking,
 )
-from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.chunks import read_chunk
-from ragtrace.record.coercion.values import label, plain, size
+from ragtrace.record.coercion.values import label, plain, size, within
 from ragtrace.record.guard import Identity, behind, guarded, identity
 from ragtrace.types import (
     Addendum,

@@ -37,10 +37,9 @@ from ragtrace.record.coercion import (
     take_packing,
     told_apart,
 )
-from ragtrace.record.coercion.allowance import cut
 from ragtrace.record.coercion.chunks import APART, items_of
 from ragtrace.record.coercion.recognition import KnownColumns, plain_moves, ranks_of, read_moves
-from ragtrace.record.coercion.values import candidates_of, label, size, whole
+from ragtrace.record.coercion.values import candidates_of, cut, label, size, whole
 from ragtrace.record.guard import guarded
 from ragtrace.record.requests import KEY, LeavingStage, Part, RequestRecording, StageInput, is_joined
 from ragtrace.types import GenerateRun, Generation, PackRun, RerankRun, RetrieveRun, StageRun, replace

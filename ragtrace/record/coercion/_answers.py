@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ragtrace.record.coercion.allowance import within
-from ragtrace.record.coercion.values import Unreadable, first, names, text, whole
+from ragtrace.record.coercion.values import Unreadable, first, names, text, whole, within
 from ragtrace.record.guard import attempt
 from ragtrace.types import Citation, Generation, TokenUsage
 

@@ -19,12 +19,9 @@ from ragtrace.record.coercion._snapshots import (
     items_of_part,
     weight_of,
 )
-from ragtrace.record.coercion.allowance import cut, within
-from ragtrace.record.coercion.chunks import items_of, read_chunk
-from ragtrace.record.coercion.recognition import Excerpt, Known, excerpt_of
-from ragtrace.record.coercion.rows import lists_of_chunks, rows_in
-from ragtrace.record.coercion.templates import as_given
-from ragtrace.record.coercion.values import Chunk, Unreadable, first, names, text, whole
+from ragtrace.record.coercion.chunks import items_of, lists_of_chunks, read_chunk, rows_in
+from ragtrace.record.coercion.recognition import Excerpt, Known, as_given, excerpt_of
+from ragtrace.record.coercion.values import Chunk, Unreadable, cut, first, names, text, whole, within
 from ragtrace.record.guard import attempt
 from ragtrace.types import Candidate, DroppedChunk, PackedChunk, Packing
 

@@ -19,12 +19,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from ragtrace.record.coercion.allowance import within
 from ragtrace.record.coercion.chunks import (
     SHAPES,
     TEXTS,
     UNREAD,
     Chunks,
+    is_listing,
     items_of,
     named_parts,
     plain_parts,
@@ -32,8 +32,7 @@ from ragtrace.record.coercion.chunks import (
     read_chunks,
 )
 from ragtrace.record.coercion.dispatch import adapter_of, items_in, lists_itself
-from ragtrace.record.coercion.rows import is_listing
-from ragtrace.record.coercion.values import Chunk, PlainChunks, number, plain, size as size_of
+from ragtrace.record.coercion.values import Chunk, PlainChunks, number, plain, size as size_of, within
 from ragtrace.record.guard import attempt, let_through
 
 __all__ = ["Frozen", "SnapshotColumns", "StreamedChunks", "StreamedValues", "freeze", "freeze_known"]

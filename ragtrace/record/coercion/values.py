@@ -1,17 +1,23 @@
-"""Single values and chunks, copied: numbers, ids, metadata, facets. What a host changes later changes no record."""
+"""Single values and chunks, copied: numbers, ids, metadata, facets. What a host changes later changes no record.
+
+In the host's own thread a value is read within an allowance: so many items, for so long; the rest is counted. An
+attribute that loads lazily may wait for a server, a list may have a hundred thousand rich items, and `range(10**12)` is
+a sequence as well.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from itertools import count, islice, repeat
-from typing import Any, Final, NamedTuple, TypeAlias, get_args
+from time import perf_counter
+from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar, get_args
 
 import msgspec
 
-from ragtrace.record.coercion.allowance import within
-from ragtrace.record.guard import attempt
+from ragtrace.record.guard import attempt, let_through
 from ragtrace.types import (
     Candidate,
     Facet,
@@ -25,11 +31,13 @@ from ragtrace.types import (
 )
 
 __all__ = [
+    "Allowance",
     "Chunk",
     "Get",
     "PlainChunks",
     "Unreadable",
     "candidates_of",
+    "cut",
     "first",
     "label",
     "names",
@@ -41,6 +49,7 @@ __all__ = [
     "size",
     "text",
     "whole",
+    "within",
 ]
 
 Get: TypeAlias = Any  # Callable[[Any, str], Any]: how a part is taken; getattr's overloads do not fit into that
@@ -281,3 +290,72 @@ def _facet(item: Facet | Mapping[str, Any]) -> Facet:
         return msgspec.convert(dict(item, value=str(item["value"])), Facet)
     except (msgspec.ValidationError, TypeError, ValueError, KeyError) as error:
         raise Unreadable(item, _FACETS) from error
+
+
+T = TypeVar("T")
+
+_MOST: Final = 2**31 - 1  # items that are counted as left out of one value
+_here: Final = threading.local()
+
+
+class Allowance:
+    """What may be read of one value while this is entered. `left_out`: how many items were not, as far as can be told.
+
+    items: of each list or mapping in it. seconds: of the wall clock, since a host that waits is no faster for a
+    processor that does not. One attribute that takes longer is not broken off.
+    """
+
+    __slots__ = ("_before", "_ends", "items", "left_out", "seconds")
+
+    def __init__(self, items: int, seconds: float) -> None:
+        self.items = items
+        self.seconds = seconds
+        self.left_out = 0
+
+    def __enter__(self) -> Self:
+        self._before: Allowance | None = getattr(_here, "now", None)
+        self._ends = perf_counter() + self.seconds
+        _here.now = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _here.now = self._before
+
+    def leave_out(self, count: int) -> None:
+        """Count items that are not read."""
+        self.left_out = min(_MOST, self.left_out + count)
+
+    def part(self, items: Iterable[T]) -> Iterator[T]:
+        """The items that may be read."""
+        for number, item in enumerate(items):
+            if number >= self.items or perf_counter() > self._ends:
+                self.leave_out(_length(items, number + 1) - number)
+                return
+            yield item
+
+
+def within(items: Iterable[T]) -> Iterable[T]:
+    """The items that may be read here; all of them where nothing is said, as in the background."""
+    allowance: Allowance | None = getattr(_here, "now", None)
+    return items if allowance is None else allowance.part(items)
+
+
+def cut(value: Any) -> Any:
+    """A list or tuple, for what reads all of it at once, without the items that may not be read here; all else as it
+    is."""
+    allowance: Allowance | None = getattr(_here, "now", None)
+    if allowance is None or not isinstance(value, list | tuple) or len(value) <= allowance.items:
+        return value
+    allowance.leave_out(len(value) - allowance.items)
+    return value[: allowance.items]
+
+
+def _length(items: Iterable[Any], least: int) -> int:
+    """How many there are; `least` where they do not say."""
+    try:
+        return max(least, min(_MOST + least, len(items)))  # type: ignore[arg-type]
+    except OverflowError:
+        return _MOST + least
+    except BaseException as error:
+        let_through(error)
+        return least

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ragtrace
-from ragtrace.record._sampling import HeadSampler, is_sampled, new_request_id
+from ragtrace.record._recorder import HeadSampler, is_sampled, new_request_id
 from ragtrace.types import RequestRecord
 
 KEYS = [f"{number:032x}" for number in range(4000)]

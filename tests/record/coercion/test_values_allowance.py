@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ragtrace
-from ragtrace.record.coercion.allowance import Allowance, cut, within
+from ragtrace.record.coercion.values import Allowance, cut, within
 from ragtrace.types import GenerateRun, PackRun, RerankRun, RetrieveRun
 
 MANY = 100_000
@@ -114,7 +114,7 @@ def test_no_other_stage_reads_more(configure: Any) -> None:
 def test_time_ends_the_reading(configure: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """An item that waits ends it: the items before it are recorded, the others counted."""
     clock = [0.0]
-    monkeypatch.setattr("ragtrace.record.coercion.allowance.perf_counter", lambda: clock[-1])
+    monkeypatch.setattr("ragtrace.record.coercion.values.perf_counter", lambda: clock[-1])
     recorded = configure(read_seconds=0.5, raise_errors=False)
     given = [Lazy(lambda: clock.append(clock.pop() + 0.2)) for _ in range(9)]
     assert ragtrace.retrieve(lambda query: given)("q") is given

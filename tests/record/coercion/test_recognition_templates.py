@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from ragtrace.prompts import escaped, parsed, placeholder, rebuild
 from ragtrace.record.coercion import Known, read_packing
 from ragtrace.record.coercion._passages import SHORTEST
-from ragtrace.record.coercion.templates import as_given, cut_out, make_template, templated
+from ragtrace.record.coercion.recognition import as_given, cut_out, make_template, templated
 from ragtrace.types import Candidate, GenerateRun, Generation, PackedChunk, Packing, PackRun, StageRun
 
 A = "The first chunk is about motor insurance and what it costs in a year."
