@@ -1,4 +1,5 @@
-"""Spans that arrived and are not yet a record: parts of traces, each once, and when a trace is to be assembled.
+"""Spans that arrived and are not yet a record: parts of traces, each once, when a trace is to be assembled, and how it
+becomes the record of a request.
 
 A trace is due a grace period after its root has ended, else some time after its first span. Whoever assembles it takes
 it for a while; if a part comes meanwhile, what was assembled is written nevertheless, and the trace is due again. A
@@ -16,52 +17,62 @@ Locks. On PostgreSQL several write at once; none waits for another in a circle, 
 Parts are stored by themselves when they come, and against the texts of their record once that is written, so that no
 text lies in the store twice while spans are kept. A part that is stored against texts names their hashes, in order; it
 cannot be read without them. So they count as used as long as it is there (`ragtrace.store._space`).
+
+Spans that come late may be all that is at hand of a trace: the earlier ones were forgotten when their request was
+stored long ago. What was made of all of them stays then; the late ones may be a request of their own.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 import zstandard
 
-from ragtrace.errors import CorruptStore
-from ragtrace.store._content import compress, compress_against, decompress, decompress_against, fetch_texts, texts_of
+from ragtrace.errors import CorruptStore, RecordError
+from ragtrace.store import _feedback as feedback, _records as records, _requests as requests, service_traits
+from ragtrace.store._content import (
+    compress,
+    compress_against,
+    decompress,
+    decompress_against,
+    fetch_texts,
+    read_record,
+    texts_of,
+)
 from ragtrace.store._job_queue import leased_together
-from ragtrace.store.database import chunks, clean, insert, insert_new
-from ragtrace.store.rows import Assembled, DueTrace, SpanPart, StoredPart
-from ragtrace.store.tables import span_part, trace
+from ragtrace.store.database import Database, chunks, clean, insert, insert_new, look_up
+from ragtrace.store.rows import Assembled, DueTrace, SpanPart, StoredPart, TraceJudgment
+from ragtrace.store.tables import request, span_part, trace
+from ragtrace.types import GenerateRun, RequestRecord, RetrieveRun, replace
 
 __all__ = [
-    "CompressedPart",
-    "add",
+    "add_judgments",
+    "add_spans",
     "claim",
-    "compressed",
     "drop",
     "fail",
     "forget",
     "locked",
-    "mend",
-    "of_failed",
     "of_traces",
     "read_parts",
     "renew",
-    "rewrite_parts",
-    "settle",
-    "smaller_parts",
     "unreadable",
     "waiting",
+    "write_assembled",
 ]
 
+_LOG: Final = logging.getLogger("ragtrace.store")
 _ATTEMPTS: Final = 5
 _RETRY: Final = 30.0  # seconds
 
 
-class CompressedPart(NamedTuple):
+class _CompressedPart(NamedTuple):
     """A part as it is stored. Its digest is that of the compressed bytes, which are a fifth as many."""
 
     part: SpanPart
@@ -74,10 +85,10 @@ class CompressedPart(NamedTuple):
         return clean(self.part.tenant), self.part.trace_id, self.digest
 
 
-def compressed(parts: Iterable[SpanPart]) -> list[CompressedPart]:
+def _compressed(parts: Iterable[SpanPart]) -> list[_CompressedPart]:
     """The parts made ready, before the write lock is taken."""
     bodies = [(each, compress(each.body)) for each in parts]
-    return [CompressedPart(each, _stored_as(body), body) for each, body in bodies]
+    return [_CompressedPart(each, _stored_as(body), body) for each, body in bodies]
 
 
 def _stored_as(body: bytes) -> str:
@@ -85,9 +96,9 @@ def _stored_as(body: bytes) -> str:
     return hashlib.blake2b(body, digest_size=16).hexdigest()
 
 
-def add(
-    connection: sa.Connection, parts: Sequence[CompressedPart], now: float, grace: float, ttl: float
-) -> tuple[int, list[CompressedPart]]:
+def _insert(
+    connection: sa.Connection, parts: Sequence[_CompressedPart], now: float, grace: float, ttl: float
+) -> tuple[int, list[_CompressedPart]]:
     """Store the parts that are new, and say when their traces are due. Returns how many were new, and the others."""
     rows = {each.key: each for each in parts}
     if not rows:
@@ -137,7 +148,7 @@ def _touch(
     )
 
 
-def of_failed(connection: sa.Connection, parts: Iterable[CompressedPart]) -> list[CompressedPart]:
+def _of_failed(connection: sa.Connection, parts: Iterable[_CompressedPart]) -> list[_CompressedPart]:
     """Those of these parts whose trace could not be assembled when it was tried last."""
     candidates = list(parts)
     failed: set[tuple[str, str]] = set()
@@ -147,7 +158,7 @@ def of_failed(connection: sa.Connection, parts: Iterable[CompressedPart]) -> lis
     return [part for part in candidates if part.key[:2] in failed]
 
 
-def mend(connection: sa.Connection, parts: Iterable[CompressedPart], now: float, grace: float) -> None:
+def _mend(connection: sa.Connection, parts: Iterable[_CompressedPart], now: float, grace: float) -> None:
     """Put these parts in the place of what is stored of them, where that is something else. Their traces, if they could
     not be assembled, are due again then; the error stays until they are, for the sake of further parts."""
     by_key = {part.key: part for part in parts}
@@ -195,7 +206,7 @@ def _bury(connection: sa.Connection, now: float) -> None:
         connection.execute(sa.update(trace).where(same).values(due_at=None, error=error))
 
 
-def settle(
+def _settle(
     connection: sa.Connection, traces: Iterable[DueTrace], gone: Collection[tuple[str, str]] = ()
 ) -> set[tuple[str, str]]:
     """These traces are assembled. One to which a part has come since stays due, one that another has by now stays his;
@@ -216,7 +227,7 @@ def renew(
     given = {(each.tenant, each.trace_id): each for each in traces}
     until = now + lease_seconds
     renewed = _of_holder(connection, given, locked(connection, given), due_at=until)
-    return {key: replace(given[key], leased_until=until) for key in renewed}
+    return {key: dataclasses.replace(given[key], leased_until=until) for key in renewed}
 
 
 def _of_holder(
@@ -321,7 +332,7 @@ class _SmallerPart(NamedTuple):
     body: bytes
 
 
-def smaller_parts(made: Iterable[Assembled], hashes: Mapping[str, str]) -> list[_SmallerPart]:
+def _smaller_parts(made: Iterable[Assembled], hashes: Mapping[str, str]) -> list[_SmallerPart]:
     """The parts that are stored by themselves, made ready to be stored against the texts of their record.
 
     hashes: of the texts that are written with the records; others may be missing.
@@ -346,7 +357,7 @@ def _joined(texts: Iterable[str]) -> bytes:
     return "".join(texts).encode("utf-8", "surrogatepass")
 
 
-def rewrite_parts(connection: sa.Connection, parts: Iterable[_SmallerPart]) -> None:
+def _rewrite_parts(connection: sa.Connection, parts: Iterable[_SmallerPart]) -> None:
     """Store these parts against their texts. Their traces must be those that `settle` has just settled, which are
     locked and have the parts that were read: one that was forgotten meanwhile would come back.
 
@@ -406,3 +417,143 @@ def _alone(digest: str, stored: bytes) -> bytes:
     if digest != _stored_as(stored) and digest != _stored_as(body):
         raise zstandard.ZstdError("its digest is another")
     return body
+
+
+def add_spans(database: Database, given: Sequence[SpanPart], grace: float, ttl: float, now: float) -> int:
+    """Store parts of traces that were not erased. Returns how many were new."""
+    packed = _compressed(given)
+    with database.write() as connection:
+        new, known = _insert(connection, _unerased(connection, packed), now, grace, ttl)
+        broken = _of_failed(connection, known)
+    if broken:  # in a transaction of its own, which locks traces before parts
+        with database.write() as connection:
+            _mend(connection, broken, now, grace)
+    return new
+
+
+def _unerased(connection: sa.Connection, packed: Sequence[_CompressedPart]) -> Sequence[_CompressedPart]:
+    gone = _erased(connection, {(each.part.tenant, each.part.trace_id) for each in packed})
+    return [each for each in packed if (each.part.tenant, each.part.trace_id) not in gone] if gone else packed
+
+
+def _erased(connection: sa.Connection, keys: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those of these traces, by tenant and trace id, that were erased."""
+    digests = {requests.digest_of_trace(*key): key for key in keys}
+    return {digests[digest] for digest in requests.erased_among(connection, digests)}
+
+
+def add_judgments(database: Database, judgments: Sequence[TraceJudgment]) -> None:
+    """Store judgments that name a trace, each once; none of an erased one. Raises: RecordError."""
+    with database.write() as connection:
+        records.wait_for_turn(connection, alone=True)
+        gone = _erased(connection, {(judgment.tenant, judgment.trace_id) for judgment in judgments})
+        of_kept_traces = [judgment for judgment in judgments if (judgment.tenant, judgment.trace_id) not in gone]
+        records.Batch(feedback.of_requests(connection, of_kept_traces)).write(connection)
+
+
+def write_assembled(database: Database, made: Sequence[Assembled]) -> None:
+    """Write the records of traces and settle these, in one transaction. Raises: RecordError."""
+    with database.read() as connection:
+        made = _without_fragments(connection, made)
+    if said := _judgments(made):  # first: these are stored once, however often a trace is assembled
+        add_judgments(database, said)
+    built = [assembled.record for assembled in made if assembled.record is not None]
+    batch = records.Batch(built)
+    smaller = _smaller_parts(made, batch.hashes)
+    batch.prepare(database)
+    with database.write() as connection:
+        records.wait_for_turn(connection, alone=False)
+        gone = _erased(connection, {(assembled.trace.tenant, assembled.trace.trace_id) for assembled in made})
+        if gone:
+            batch = records.Batch([record for record in built if gone.isdisjoint(_traces(record))])
+        stored = set(batch.write(connection).hashes.values())
+        whole = _settle(connection, [assembled.trace for assembled in made], gone)
+        _rewrite_parts(connection, [part for part in smaller if part.trace in whole and stored.issuperset(part.texts)])
+        service_traits.note_named(connection, _named(made, gone))
+
+
+def _traces(record: RequestRecord) -> set[tuple[str, str]]:
+    return requests.traces_of(record.request_id, record.tenant_id, record.trace_id)
+
+
+def _named(made: Iterable[Assembled], gone: Collection[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The services that spans with a tenant's token named, but those of erased traces."""
+    for each in made:
+        trace = each.trace.tenant, each.trace.trace_id
+        if each.record is not None and each.trace.tenant and trace not in gone:
+            yield each.trace.tenant, each.record.service
+
+
+class _AssembledRequest(NamedTuple):
+    """A stored request, with the spans of which it tells."""
+
+    request_id: str
+    ended_at: int
+    span_ids: set[str]
+
+
+def _without_fragments(connection: sa.Connection, made: Sequence[Assembled]) -> list[Assembled]:
+    """The traces, without the record of one that lacks spans of the request that is stored of it. A record that is of
+    another request, which began after that one had ended, has an id of its own."""
+    ids = dict.fromkeys(clean(assembled.record.request_id) for assembled in made if assembled.record)
+    stored = look_up(connection, (request.c.request_id, request.c.ended_at, request.c.payload), ids)
+    fragments = {fragment.request_id: fragment for fragment in _known(stored) if fragment.span_ids}
+    return [_whole(connection, assembled, fragments) for assembled in made]
+
+
+def _whole(connection: sa.Connection, made: Assembled, known: Mapping[str, _AssembledRequest]) -> Assembled:
+    stored = known.get(clean(made.record.request_id)) if made.record else None
+    if made.record is None or stored is None or not made.span_ids or stored.span_ids <= made.span_ids:
+        return made
+    if stored.span_ids.isdisjoint(made.span_ids):
+        apart = _apart(connection, made.record, made.span_ids, stored)
+        if apart is not None:
+            return made._replace(record=apart)
+    _LOG.warning(
+        "spans of trace %s came when the others had been forgotten: its request stays as it is; keep spans for longer"
+        " (--keep of `ragtrace serve`) where they come so late",
+        made.trace.trace_id,
+    )
+    return made._replace(record=None, judgments=tuple(replace(each, request_id="") for each in made.record.feedback))
+
+
+def _apart(
+    connection: sa.Connection, record: RequestRecord, span_ids: Set[str], stored: _AssembledRequest
+) -> RequestRecord | None:
+    """A later request of a trace, under its own id: one that searched and answered after the first one had ended. None
+    for spans that may be of that one, such as the call of a model that judges it."""
+    columns = (request.c.request_id, request.c.ended_at, request.c.payload)
+    given = f"{clean(record.request_id)}~"
+    later = sa.select(*columns).where(
+        request.c.trace_id == clean(record.trace_id), sa.func.substr(request.c.request_id, 1, len(given)) == given
+    )
+    for each in _known(map(tuple, connection.execute(later))):
+        if not each.span_ids.isdisjoint(span_ids):
+            return replace(record, request_id=each.request_id) if each.span_ids <= span_ids else None
+    kinds = {type(run) for run in record.stages}
+    follows = record.started_at >= stored.ended_at
+    return requests.another(record) if follows and {RetrieveRun, GenerateRun} <= kinds else None
+
+
+def _known(rows: Iterable[tuple[Any, ...]]) -> Iterator[_AssembledRequest]:
+    for request_id, ended_at, payload in rows:
+        try:
+            record, _ = read_record(request_id, payload)
+        except (CorruptStore, RecordError) as error:
+            _LOG.error("request %s is written anew: %s", request_id, error)
+            continue
+        yield _AssembledRequest(request_id, ended_at, _span_ids(record))
+
+
+def _span_ids(record: RequestRecord) -> set[str]:
+    return {each for each in (record.span_id, *(run.span_id for run in record.stages)) if each}
+
+
+def _judgments(made: Sequence[Assembled]) -> list[TraceJudgment]:
+    """What judges requests whose records are not among these."""
+    return [
+        TraceJudgment(each.trace.tenant, each.trace.trace_id, said)
+        for each in made
+        if each.record is None
+        for said in each.judgments
+    ]

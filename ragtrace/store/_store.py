@@ -16,7 +16,6 @@ from sqlalchemy import Connection
 
 from ragtrace.errors import CorruptStore
 from ragtrace.store import (
-    _assembly as assembly,
     _erasure as erasure,
     _feedback as feedback,
     _ground_truth as ground_truth,
@@ -148,7 +147,7 @@ class Store:
         """Write records and what comes beside them in one transaction; writing them again changes nothing.
 
         A record replaces an older revision of itself. One that states no `prompt_hash` has that of its prompt's frame,
-        where many requests of its service have the same (`_prompt_frames`). Its texts go to the content table, its
+        where many requests of its service have the same (`_releases`). Its texts go to the content table, its
         versions become releases, a new request counts in the totals, and a job is enqueued when it is in the random
         stratum or flagged. An addendum is united with its record, whichever comes first, once: the record's revision
         grows by one and a job is enqueued for it. One whose request is not stored waits, and is no request.
@@ -256,14 +255,14 @@ class Store:
         grace: seconds from a trace's root, or from a span that is late, to its assembly; ttl: seconds from a trace's
         first span, after which it is assembled without a root.
         """
-        return assembly.add_spans(self._database, given, grace, ttl, _moment(now))
+        return spans.add_spans(self._database, given, grace, ttl, _moment(now))
 
     def add_judgments(self, given: Sequence[TraceJudgment]) -> None:
         """Store judgments that name a trace, each once, before or after the trace's request; none of an erased one.
 
         Raises: RecordError when one cannot be encoded; nothing is written then.
         """
-        assembly.add_judgments(self._database, given)
+        spans.add_judgments(self._database, given)
 
     def claim_traces(self, *, limit: int = 64, lease_seconds: float = 60.0, now: float | None = None) -> list[DueTrace]:
         """Take traces that are due; what is not assembled within the lease is due again."""
@@ -293,7 +292,7 @@ class Store:
         versioned = [
             each if each.record is None else each._replace(record=self._prompts.version(each.record)) for each in made
         ]
-        assembly.write(self._database, versioned)
+        spans.write_assembled(self._database, versioned)
 
     def fail_trace(self, failed: DueTrace, error: str, now: float | None = None) -> None:
         """Try a trace again later; at the cap of attempts it waits for another span. If its lease ran out and another

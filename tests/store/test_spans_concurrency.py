@@ -10,16 +10,7 @@ from collections.abc import Callable, Sequence
 import pytest
 import sqlalchemy as sa
 
-from ragtrace.store import (
-    Assembled,
-    DueTrace,
-    SpanPart,
-    Store,
-    Subject,
-    _assembly as assembly,
-    _requests as requests,
-    _spans as spans,
-)
+from ragtrace.store import Assembled, DueTrace, SpanPart, Store, Subject, _requests as requests, _spans as spans
 from tests.store.parts import ONE, THREE, TWO, MakeRecord, assembled, part, read, saying, text
 
 
@@ -59,10 +50,10 @@ def test_a_sender_and_an_assembler(store: Store, make_record: MakeRecord, gone: 
 
     thread = threading.Thread(target=settle)
     with store._database.write() as sender:
-        spans.add(sender, spans.compressed([part(2, ONE)]), 201.0, 5.0, 60.0)
+        spans._insert(sender, spans._compressed([part(2, ONE)]), 201.0, 5.0, 60.0)
         thread.start()
         waits(store, thread)
-        spans.add(sender, spans.compressed([part(2, TWO)]), 201.0, 5.0, 60.0)
+        spans._insert(sender, spans._compressed([part(2, TWO)]), 201.0, 5.0, 60.0)
     thread.join(60)
 
     assert errors == []
@@ -126,7 +117,7 @@ class _Crowd:
 
     def _add(self, given: Sequence[SpanPart], grace: float = 0.0) -> None:
         self._store.add_spans(given, grace=grace)
-        self.sent.update((each.part.tenant, each.part.trace_id, each.digest) for each in spans.compressed(given))
+        self.sent.update((each.part.tenant, each.part.trace_id, each.digest) for each in spans._compressed(given))
 
     def _assembler(self, seed: int) -> Callable[[], object]:
         """It writes half of what is due at once, and half of it when another one may have it."""
@@ -171,7 +162,7 @@ class _Crowd:
 def test_all_at_once(store: Store, make_record: MakeRecord, monkeypatch: pytest.MonkeyPatch) -> None:
     """None waits for another in a circle, and each part was in a record before it went; spans that are erased come at
     the same moment."""
-    monkeypatch.setattr(assembly, "_unerased", lambda connection, packed: packed)
+    monkeypatch.setattr(spans, "_unerased", lambda connection, packed: packed)
     monkeypatch.setattr(spans, "_ATTEMPTS", 1_000)
     crowd = _Crowd(store, make_record)
     crowd.run()
