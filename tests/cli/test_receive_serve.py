@@ -195,7 +195,7 @@ CROWDED = (
     AS_HOST
     + """
 from ragtrace.receive._limits import ReceiverLimits
-from ragtrace.receive.server import _connections as connections
+from ragtrace.receive.server import _http as connections
 
 def ask():
     idle = [socket.create_connection(("127.0.0.1", int(port)), timeout=30) for _ in range(3)]
