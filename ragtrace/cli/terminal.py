@@ -209,7 +209,7 @@ def known_place(store: Store, service: str, segment: str | None, option: str) ->
 
     option: the name of the argument that gives the segment. Raises: ConfigurationError.
     """
-    from ragtrace.store.series_budget import OTHER
+    from ragtrace.store.totals import OTHER
     from ragtrace.triage.rendering import named_services
 
     services = store.services()

@@ -38,7 +38,7 @@ from ragtrace.registry.instruments import (
     STAGES,
 )
 from ragtrace.store import Exemplar, Total
-from ragtrace.store.series_budget import INNER, LIMITS, OTHER, Place, namespace, places, shown
+from ragtrace.store.totals import INNER, LIMITS, OTHER, Place, namespace, places, shown
 
 __all__ = [
     "MAX_JUDGES",

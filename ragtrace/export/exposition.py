@@ -40,8 +40,7 @@ from ragtrace.store import (
     Store,
     Total,
 )
-from ragtrace.store.series_budget import OTHER
-from ragtrace.store.totals import bound
+from ragtrace.store.totals import OTHER, bound
 from ragtrace.types import Fault
 
 __all__ = [

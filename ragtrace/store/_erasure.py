@@ -30,7 +30,6 @@ from ragtrace.store import (
     _space as space,
     _spans as spans,
     retention,
-    series_budget,
     service_traits,
     totals,
 )
@@ -362,7 +361,7 @@ def _exemplars(
     of `other`, where services beyond their budget count, nobody knows whose it is: it goes.
     """
     found: list[totals.Key] = []
-    of_page = set[str]().union(*(series_budget.candidate_names(row.service) for row in page))
+    of_page = set[str]().union(*(totals.candidate_names(row.service) for row in page))
     for some in chunks(sorted({trace_id for _, trace_id in keys})):
         series = totals.keys(connection, total.c.exemplar_trace_id.in_(some), lock=lock)
         found += [key for key in series if dict(json.loads(key[1])).get("service") in (None, *of_page)]
@@ -401,7 +400,7 @@ def forget_totals(connection: sa.Connection, service: str, segment: str | None, 
     if segment is None:
         for table in (release, source_report, source):
             gone[table.name] = connection.execute(sa.delete(table).where(table.c.service == clean(service))).rowcount
-    gone[exposed.name] = series_budget.forget(connection, service, segment)
+    gone[exposed.name] = totals.forget_places(connection, service, segment)
     gone[total.name] = _forget_series(connection, service, segment)
     if segment is None:
         gone[success.name] = connection.execute(sa.delete(success).where(success.c.service == clean(service))).rowcount

@@ -12,7 +12,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from ragtrace.registry.instruments import ANALYSES, ANALYSIS_COST, ANSWER_COVERAGE
-from ragtrace.store import _job_queue as job_queue, _requests as requests, series_budget, totals
+from ragtrace.store import _job_queue as job_queue, _requests as requests, totals
 from ragtrace.store._content import read_analysis, write_analysis
 from ragtrace.store.database import Database, bigint, chunks, clean, insert, pages
 from ragtrace.store.rows import COVERAGE, Delta, Finished, FollowUp, Judge, RequestRow, verifier_of
@@ -56,7 +56,7 @@ def finish(connection: sa.Connection, finished: Sequence[Finished], now: float) 
     work = (delta for outcome in accepted for delta in _work(outcome))
     totals.add(connection, [*deltas, *work])
     done = {job.service for job in jobs if job.kind == COVERAGE}
-    _note_success(connection, set(series_budget.names(connection, done).values()), now)
+    _note_success(connection, set(totals.exposed_names(connection, done).values()), now)
     return len(jobs)
 
 

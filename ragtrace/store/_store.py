@@ -33,7 +33,6 @@ from ragtrace.store import (
     corpus,
     populations,
     retention,
-    series_budget,
     service_traits,
     totals,
 )
@@ -83,6 +82,7 @@ from ragtrace.store.rows import (
     Total,
     TraceJudgment,
 )
+from ragtrace.store.totals import Place
 from ragtrace.types import ANALYZER_VERSION, Analysis, Fault, Gold, Item, RequestRecord
 
 __all__ = ["Store"]
@@ -510,17 +510,17 @@ class Store:
     def exposed(self) -> dict[tuple[str, str], tuple[str, ...]]:
         """By label and service, which values are exported by name, in the order in which they got their place."""
         with self._database.read() as connection:
-            return series_budget.read(connection)
+            return totals.exposed_values(connection)
 
-    def expose(self, new: Iterable[series_budget.Place]) -> None:
+    def expose(self, new: Iterable[Place]) -> None:
         """Give values of labels a place behind those that have one, as far as their budgets leave any."""
         with self._database.write() as connection:
-            series_budget.add(connection, new)
+            totals.expose(connection, new)
 
     def admit(self, service: str) -> bool:
         """Let a service count under its own name, whatever the budgets say. False where it does."""
         with self._database.write() as connection:
-            return series_budget.admit(connection, service)
+            return totals.admit(connection, service)
 
     def forget_totals(self, service: str, segment: str | None = None) -> dict[str, int]:
         """Delete all that is exported under a service's name, or the series of one segment, and write down who did so.

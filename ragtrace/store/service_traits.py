@@ -26,7 +26,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from ragtrace.errors import CorruptStore
-from ragtrace.store import series_budget, totals
+from ragtrace.store import totals
 from ragtrace.store._content import read_traffic, write_traffic
 from ragtrace.store.database import bigint, chunks, clean, insert
 from ragtrace.store.rows import Citing, FaultFigures, GradeLine, ServiceCalibration, ServiceTraffic, ShadowCounts
@@ -221,13 +221,13 @@ def delete(connection: sa.Connection, tenant: str, services: Collection[str]) ->
     deleted: Counter[str] = Counter()
     if not services:
         return deleted
-    services = {*services, f"{clean(tenant)}/{series_budget.OTHER}"}  # under which those without a place count
+    services = {*services, f"{clean(tenant)}/{totals.OTHER}"}  # under which those without a place count
     chosen_of = list(_chosen(services))
     for table, chosen in chosen_of:  # writers hold these before they take a place, and a place before a total
         if table in _FIRST:
             deleted[table.name] += connection.execute(sa.delete(table).where(chosen)).rowcount
     for service in sorted(services):
-        deleted[exposed.name] += series_budget.forget(connection, service, None)
+        deleted[exposed.name] += totals.forget_places(connection, service, None)
     deleted[total.name] += totals.delete(connection, _series(connection, tenant, services, lock=True))
     for table, chosen in chosen_of:
         if table not in (*_FIRST, exposed):
@@ -255,7 +255,7 @@ def _chosen(services: Collection[str]) -> Iterator[tuple[sa.Table, sa.ColumnElem
         yield gate_version, gate_version.c.run_id.in_(runs)
         for table in metadata.sorted_tables:
             if "service" in table.c and table not in (request, job, tenant_service):
-                yield table, series_budget.rows_of(some) if table is exposed else table.c.service.in_(some)
+                yield table, totals.places_of(some) if table is exposed else table.c.service.in_(some)
 
 
 def _series(

@@ -17,7 +17,7 @@ import msgspec
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Judgment, PageJudgment, SourceState, Store
-from ragtrace.store.series_budget import OTHER
+from ragtrace.store.totals import OTHER
 from ragtrace.triage._evidence import Window, draw, hardly_judged
 from ragtrace.triage._report import AlertFacts, Report
 from ragtrace.triage._walk import page_answers, triage_segment

@@ -16,7 +16,7 @@ from ragtrace import installation
 from ragtrace.errors import ConfigurationError
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Listing, Store
-from ragtrace.store.series_budget import OTHER
+from ragtrace.store.totals import OTHER
 from ragtrace.triage import Check, Report, Window, pages_text, triage_segment
 from ragtrace.triage.postmortem import postmortem
 from ragtrace.triage.rendering import (

@@ -9,7 +9,7 @@ import pytest
 from ragtrace.analyze._exposures import UNNAMED, provider_of, request_exposures, used_documents, useful_documents
 from ragtrace.analyze._totals import analysis_deltas
 from ragtrace.store import Finished, Store
-from ragtrace.store.series_budget import OTHER
+from ragtrace.store.totals import OTHER
 from ragtrace.types import Candidate, PackedChunk, Packing, PackRun, RequestRecord, RetrieveRun, replace
 from tests.analyze.test_exposure_report import START, analysis, record
 

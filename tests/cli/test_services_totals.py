@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from ragtrace.cli import app
 from ragtrace.errors import ConfigurationError
-from ragtrace.store import Store, series_budget
+from ragtrace.store import Store, totals
 from ragtrace.types import RequestRecord
 
 
@@ -21,7 +21,7 @@ def url(tmp_path: Path) -> Iterator[str]:
     """A store with a service that is meant and three that somebody made up, with room for two of these."""
     found = f"sqlite:///{tmp_path}/r.db"
     with pytest.MonkeyPatch.context() as patched, Store.open(found) as store:
-        patched.setattr(series_budget, "LIMITS", {**series_budget.LIMITS, "service": 3})
+        patched.setattr(totals, "LIMITS", {**totals.LIMITS, "service": 3})
         for number, service in enumerate(["shop", "shop", "made-up-1", "made-up-2", "made-up-3"]):
             versions = {"model": "m"} if service == "made-up-1" else {}
             store.write(

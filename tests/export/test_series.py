@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 
 from ragtrace.export import _series as series
 from ragtrace.export._series import MAX_JUDGES, Key, SeriesBudget, SeriesValue, fold
-from ragtrace.store import Exemplar, Total, series_budget
-from ragtrace.store.series_budget import OTHER
+from ragtrace.store import Exemplar, Total, totals
+from ragtrace.store.totals import OTHER
 
 
 def _late(service: str, segment: str, value: float, exemplar: Exemplar | None = None) -> Total:
@@ -21,7 +21,7 @@ def _late(service: str, segment: str, value: float, exemplar: Exemplar | None = 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Budgets that are soon used up."""
-    monkeypatch.setattr(series, "LIMITS", {**series_budget.LIMITS, "segment": 2, "service": 3})
+    monkeypatch.setattr(series, "LIMITS", {**totals.LIMITS, "segment": 2, "service": 3})
 
 
 def _values(totals: Sequence[Total]) -> dict[tuple[str, ...], float]:

@@ -21,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ragtrace import installation
 from ragtrace.analyze import worker
 from ragtrace.export import exposition, serve
-from ragtrace.store import Store, _job_queue as job_queue, check, migrate, series_budget
+from ragtrace.store import Store, _job_queue as job_queue, check, migrate, totals
 from ragtrace.types import (
     Candidate,
     Fault,
@@ -231,7 +231,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_a_clock_that_jumps_moves_no_series(url: str, clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     """Forwards and backwards by days, with segments that come at each time, more of them than have a place: no series
     falls, none moves into `other`, and each request counts once."""
-    monkeypatch.setattr(series_budget, "LIMITS", {**series_budget.LIMITS, "segment": 2})
+    monkeypatch.setattr(totals, "LIMITS", {**totals.LIMITS, "segment": 2})
     with serve(url) as exporter:
         seen = _scraped(exporter.port)
         for number, wrong in enumerate((0.0, 5 * 86400.0, -5 * 86400.0, -400 * 86400.0, 0.0, 3600.0, -60.0)):

@@ -25,7 +25,6 @@ from ragtrace.store import (
     _erasure as erasure,
     _requests as requests,
     _space as space,
-    series_budget,
     totals,
 )
 from ragtrace.store.tables import content, counted, feedback, request, tenant_service
@@ -109,7 +108,7 @@ def test_examples_of_services_without_a_place_are_erased(
 ) -> None:
     """A service beyond its budget is an example in the totals of `other`: there the erased traces go, also those of a
     service that was admitted since; examples of other traces stay."""
-    monkeypatch.setattr(series_budget, "LIMITS", {**series_budget.LIMITS, "service": 1})
+    monkeypatch.setattr(totals, "LIMITS", {**totals.LIMITS, "service": 1})
     services = ["first", "second", "third", "a/first", "a/second"]
     traces = [f"{number}" * 32 for number in range(1, 6)]
     for service, trace_id in zip(services, traces, strict=True):

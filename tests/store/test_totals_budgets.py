@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from ragtrace.registry.instruments import BUDGETS, CANDIDATE_AGE, GRADED_ANSWERS, LABEL_FOLDS, REQUESTS
-from ragtrace.store import Delta, Finished, Store, _erasure as erasure, histogram_deltas, series_budget
-from ragtrace.store.series_budget import OTHER, TENANT, UNREPORTED
+from ragtrace.store import Delta, Finished, Store, _erasure as erasure, histogram_deltas, totals
+from ragtrace.store.totals import OTHER, TENANT, UNREPORTED
 from ragtrace.types import RequestRecord, SourceReport
 
 MakeRecord = Callable[..., RequestRecord]
@@ -20,8 +20,8 @@ MakeFinished = Callable[..., Finished]
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Budgets that are soon used up."""
-    limits = {**series_budget.LIMITS, "service": 3, "segment": 2, TENANT: 2}
-    monkeypatch.setattr(series_budget, "LIMITS", limits)
+    limits = {**totals.LIMITS, "service": 3, "segment": 2, TENANT: 2}
+    monkeypatch.setattr(totals, "LIMITS", limits)
 
 
 def counted(store: Store, label: str = "service") -> dict[str, float]:
