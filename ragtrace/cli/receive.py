@@ -89,7 +89,7 @@ def serve(
     """
     from ragtrace import config
     from ragtrace.cli.terminal import shown
-    from ragtrace.receive.server.serving import ReceiverSettings, address, run
+    from ragtrace.receive.server import ReceiverSettings, address, run
 
     settings = ReceiverSettings(
         host=host,

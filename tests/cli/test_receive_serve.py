@@ -157,7 +157,7 @@ def test_over_ipv6(tmp_path: Path) -> None:
 AS_HOST = """
 import os, signal, socket, sys, threading, urllib.error, urllib.request
 from ragtrace import config
-from ragtrace.receive.server import serving
+from ragtrace.receive import server as serving
 
 _, url, port, grpc_port, sent = sys.argv
 settings = serving.ReceiverSettings(port=int(port), grpc_port=int(grpc_port), assemblers=0)
@@ -195,7 +195,7 @@ CROWDED = (
     AS_HOST
     + """
 from ragtrace.receive._limits import ReceiverLimits
-from ragtrace.receive.server import _http as connections
+from ragtrace.receive import _http as connections
 
 def ask():
     idle = [socket.create_connection(("127.0.0.1", int(port)), timeout=30) for _ in range(3)]

@@ -43,7 +43,12 @@ OUTSIDE = (  # of an extra of its own
     "ragtrace/receive/_logs.py",
     "ragtrace/receive/_otlp.py",
     "ragtrace/receive/_otlp_json.py",
-    "ragtrace/receive/server/",
+    "ragtrace/receive/_bodies.py",
+    "ragtrace/receive/_http.py",
+    "ragtrace/receive/_ingest.py",
+    "ragtrace/receive/_meter.py",
+    "ragtrace/receive/_rpc.py",
+    "ragtrace/receive/server.py",
     "ragtrace/record/instrumentation/",
     "ragtrace/web/",
 )

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ragtrace import config
+from ragtrace.receive import server as serving
 from ragtrace.receive._tenants import Everybody
-from ragtrace.receive.server import serving
-from ragtrace.receive.server.serving import Assemblers
+from ragtrace.receive.server import Assemblers
 
 
 def deaf(channel: Connection, *_: object) -> None:

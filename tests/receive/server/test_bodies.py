@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 from hypothesis import given, strategies as st
 
+from ragtrace.receive import _bodies as bodies
+from ragtrace.receive._bodies import Refused, inflated, received
 from ragtrace.receive._limits import ReceiverLimits
-from ragtrace.receive.server import _bodies as bodies
-from ragtrace.receive.server._bodies import Refused, inflated, received
 
 MEMBERS = ReceiverLimits().members
 

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.receive import _limits as limits
-from ragtrace.receive.server import _http as http_server, serving
+from ragtrace.receive import _http as http_server, _limits as limits, server as serving
 from tests.receive.server.test_routes import ALPHA, JSON, SCRAPER, SMALL, Receiver
 from tests.receive.test_otlp import SPAN, batch
 

@@ -11,7 +11,7 @@ import pytest
 
 from ragtrace.receive._logs import parse_logs_json
 from ragtrace.receive._otlp import parse_json
-from ragtrace.receive.server._rpc import methods
+from ragtrace.receive._rpc import methods
 from tests.receive.server.test_judging import OF_TRACE, RETRIEVAL, assemble
 from tests.receive.server.test_routes import ALPHA, BETA, JSON, SCRAPER, Receiver
 from tests.receive.server.test_rpc import Receiver as RpcReceiver

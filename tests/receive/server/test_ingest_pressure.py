@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from ragtrace.errors import StoreUnavailable
+from ragtrace.receive import _ingest as ingest
 from ragtrace.receive._limits import TenantQuota
-from ragtrace.receive.server import _ingest as ingest
 from ragtrace.store import SpanPart
 from tests.receive.server.test_routes import JSON, SMALL, Receiver
 from tests.receive.test_otlp import SPAN, batch

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from ragtrace.receive import _ingest as ingest
+from ragtrace.receive._bodies import Refused
+from ragtrace.receive._ingest import Places, ProcessorBudgets, TenantScheduler
 from ragtrace.receive._limits import ReceiverLimits, TenantQuota
-from ragtrace.receive.server import _ingest as ingest
-from ragtrace.receive.server._bodies import Refused
-from ragtrace.receive.server._ingest import Places, ProcessorBudgets, TenantScheduler
 from ragtrace.store import SpanPart
 from tests.receive.server.test_routes import ALPHA, BETA, JSON, SMALL, Receiver
 from tests.receive.test_otlp import SPAN, batch

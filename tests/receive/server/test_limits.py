@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ragtrace import config
+from ragtrace.receive._bodies import JSON, PROTOBUF, SIGNALS
 from ragtrace.receive._limits import DEPTH, DecodingBudget, ReceiverLimits, TooLarge
 from ragtrace.receive._logs import parse_logs_json
 from ragtrace.receive._otlp import parse_json
-from ragtrace.receive.server._bodies import JSON, PROTOBUF, SIGNALS
 from ragtrace.record.content import ContentPolicy
 from tests.receive.server import test_rpc
 from tests.receive.server.test_routes import Receiver

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ragtrace import config
 from ragtrace.errors import StoreUnavailable
 from ragtrace.receive._assembly import Assembler
-from ragtrace.receive.server._meter import Meter
+from ragtrace.receive._meter import Meter
 from ragtrace.registry.instruments import ATTRIBUTES, INSTRUMENTS
 from tests.receive.server.test_judging import OF_TRACE
 from tests.receive.server.test_routes import ALPHA, JSON, SCRAPER, Receiver

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.receive.server import _meter as meter
+from ragtrace.receive import _meter as meter
 from tests.receive.server.test_meter import scraped
 from tests.receive.server.test_routes import JSON, Receiver
 from tests.receive.test_otlp import SPAN, batch

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from ragtrace import config
+from ragtrace.receive._http import connections, make_app
+from ragtrace.receive._ingest import Ingestor, Intake
 from ragtrace.receive._limits import ReceiverLimits
+from ragtrace.receive._meter import Meter
 from ragtrace.receive._tenants import Everybody, Tokens
-from ragtrace.receive.server._http import connections, make_app
-from ragtrace.receive.server._ingest import Ingestor, Intake
-from ragtrace.receive.server._meter import Meter
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
 from tests.receive.test_otlp import SPAN, batch, message

@@ -16,12 +16,12 @@ import pytest
 
 from ragtrace import config
 from ragtrace.errors import StoreUnavailable
+from ragtrace.receive import _ingest as ingest, _rpc as rpc
+from ragtrace.receive._ingest import Ingestor, Intake
 from ragtrace.receive._limits import ReceiverLimits, TenantQuota
+from ragtrace.receive._meter import Meter
+from ragtrace.receive._rpc import start
 from ragtrace.receive._tenants import Tokens
-from ragtrace.receive.server import _ingest as ingest, _rpc as rpc
-from ragtrace.receive.server._ingest import Ingestor, Intake
-from ragtrace.receive.server._meter import Meter
-from ragtrace.receive.server._rpc import start
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
 from tests.receive.test_otlp import message

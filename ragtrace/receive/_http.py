@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from ragtrace.errors import MissingExtraError, StoreError
-from ragtrace.receive._limits import ReceiverLimits, affordable
-from ragtrace.receive._tenants import Access
-from ragtrace.receive.server._bodies import (
+from ragtrace.receive._bodies import (
     JSON,
     LATER,
     PROTOBUF,
@@ -31,8 +29,10 @@ from ragtrace.receive.server._bodies import (
     http_answer,
     received,
 )
-from ragtrace.receive.server._ingest import Ingestor, IngestRequest, Intake, Places, tenant_of
-from ragtrace.receive.server._meter import CONTENT_TYPE_LATEST, BacklogProbe, Meter, StoreTimeout
+from ragtrace.receive._ingest import Ingestor, IngestRequest, Intake, Places, tenant_of
+from ragtrace.receive._limits import ReceiverLimits, affordable
+from ragtrace.receive._meter import CONTENT_TYPE_LATEST, BacklogProbe, Meter, StoreTimeout
+from ragtrace.receive._tenants import Access
 from ragtrace.store import Store
 
 if TYPE_CHECKING:

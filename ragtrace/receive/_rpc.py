@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from ragtrace.errors import ConfigurationError, MissingExtraError
+from ragtrace.receive._bodies import LATER, PROTOBUF, SIGNALS, Refused, Signal, retry_info, rpc_status
+from ragtrace.receive._ingest import Ingestor, IngestRequest, Places
 from ragtrace.receive._limits import affordable
-from ragtrace.receive.server._bodies import LATER, PROTOBUF, SIGNALS, Refused, Signal, retry_info, rpc_status
-from ragtrace.receive.server._ingest import Ingestor, IngestRequest, Places
 
 __all__ = ["methods", "start"]
 

@@ -18,8 +18,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from ragtrace.receive._assembly import Fate
+from ragtrace.receive._bodies import SIGNALS, DecodedBody
 from ragtrace.receive._tenants import Claim
-from ragtrace.receive.server._bodies import SIGNALS, DecodedBody
 from ragtrace.registry import Instrument
 from ragtrace.registry.instruments import (
     ATTRIBUTES,

@@ -25,12 +25,12 @@ from typing import Any, Final
 
 from ragtrace.config import Config
 from ragtrace.errors import ConfigurationError, MissingExtraError, RagtraceError
+from ragtrace.receive import _rpc as rpc_server
 from ragtrace.receive._assembly import Assembler, Counted, Fate
+from ragtrace.receive._ingest import Ingestor, Intake
 from ragtrace.receive._limits import ReceiverLimits
+from ragtrace.receive._meter import Meter
 from ragtrace.receive._tenants import Access, Claim, Everybody, Tokens
-from ragtrace.receive.server import _rpc as rpc_server
-from ragtrace.receive.server._ingest import Ingestor, Intake
-from ragtrace.receive.server._meter import Meter
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Store
 
@@ -199,7 +199,7 @@ def run(store_url: str, config: Config, settings: ReceiverSettings, ready: Calla
         import uvicorn
     except ImportError:
         raise MissingExtraError("uvicorn", "serve") from None
-    from ragtrace.receive.server._http import connections, make_app
+    from ragtrace.receive._http import connections, make_app
 
     access: Access = Everybody() if settings.tokens is None else Tokens(settings.tokens)
     scrapers = _scrapers(settings)

@@ -21,10 +21,10 @@ from threading import Condition, Lock, Thread
 from typing import Any, Final, TypeVar
 
 from ragtrace.errors import RecordError, StoreError, StoreUnavailable
+from ragtrace.receive._bodies import LATER, DecodedBody, Item, Refused, Signal, inflated, unavailable
 from ragtrace.receive._limits import DecodingBudget, ReceiverLimits, TenantQuota, TooLarge
+from ragtrace.receive._meter import Meter, Protocol
 from ragtrace.receive._tenants import Access
-from ragtrace.receive.server._bodies import LATER, DecodedBody, Item, Refused, Signal, inflated, unavailable
-from ragtrace.receive.server._meter import Meter, Protocol
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import SpanPart, Store, TraceJudgment
 
