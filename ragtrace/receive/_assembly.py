@@ -22,6 +22,7 @@ from ragtrace.receive._tenants import NO_RIGHTS, Claim, Rights, believed, owned
 from ragtrace.receive._trace_tree import ReadSpan, in_order, root_of, stages_of, times_of
 from ragtrace.record.coercion import Chunk, Known, Unreadable, read_chunks, read_packing, read_prompt, told_apart
 from ragtrace.record.coercion.recognition import read_moves
+from ragtrace.record.coercion.values import candidates_of
 from ragtrace.record.content import ContentPolicy
 from ragtrace.store import Assembled, DueTrace, Store, StoredPart
 from ragtrace.types import (
@@ -215,7 +216,7 @@ class _Runs:
         chunks, unread = _chunks(step.found)
         chunks = told_apart(chunks)
         ranks = step.ranks or range(1, 1 + max((place for place, _ in chunks), default=0))
-        candidates = tuple(chunk.candidate(ranks[place - 1]) for place, chunk in chunks)
+        candidates = tuple(candidates_of([(ranks[place - 1], chunk) for place, chunk in chunks], None, hashed=True))
         self._rewritten = step.query or self._rewritten
         most = max(_RECENT, len(candidates))
         self._candidates = [*self._candidates, *candidates][-most:]

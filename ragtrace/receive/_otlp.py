@@ -460,11 +460,10 @@ def _fault(span: Span) -> str | None:
 
 def attributes_of(attributes: Iterable[KeyValue]) -> Attributes:
     """Attributes as plain values."""
-    found: Attributes = {}
-    for each in attributes:
-        value = each.value
-        found[each.key] = value.string_value or _value(value, value.WhichOneof("value"))  # a text, most of the time
-    return found
+    return {  # a text most of the time, else a number
+        each.key: (value := each.value).string_value or value.double_value or _value(value, value.WhichOneof("value"))
+        for each in attributes
+    }
 
 
 def _value(value: AnyValue, kind: str | None, depth: int = _DEPTH) -> Any:

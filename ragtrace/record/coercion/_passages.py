@@ -46,7 +46,7 @@ _WORDS: Final = rf"[{UNSPACED}]|[^\W_{UNSPACED}]+"  # scripts without spaces: ea
 _ENTITY: Final = r"&(?:amp|lt|gt|quot|apos|nbsp|#\d{1,4}|#x[0-9a-fA-F]{1,4});"
 _WORD: Final = re.compile(_WORDS)
 _WORD_OR_ENTITY: Final = re.compile(f"{_ENTITY}|{_WORDS}")
-_BLANKED: Final = {code: " " for code in range(128) if not chr(code).isalnum()}  # quicker than the expression
+_BLANKS: Final = bytes(code if code < 128 and chr(code).isalnum() else 32 for code in range(256))
 _ALIKE: Final = ('"“”„«»', "'\u2018’\u201a", "-–—−\u2010\u2011", "*•·")
 
 
@@ -59,8 +59,10 @@ class Wording:
     @cached_property
     def words(self) -> list[str]:
         """Its words, as they are written."""
+        if (plain := _blanked(self.text)) is not None:
+            return plain.split()
         if "&" not in self.text:
-            return self.text.translate(_BLANKED).split() if self.text.isascii() else _WORD.findall(self.text)
+            return _WORD.findall(self.text)
         return [word for word in _WORD_OR_ENTITY.findall(self.text) if word[0] != "&"]
 
     @cached_property
@@ -91,6 +93,13 @@ class Wording:
     def within(self, start: int, end: int) -> range:
         """The words that begin in `text[start:end]`."""
         return range(bisect_left(self.spans, (start, -1)), bisect_left(self.spans, (end, -1)))
+
+
+def _blanked(text: str) -> str | None:
+    """The text with blanks for all that is no word, which is quicker than the expression; None where it needs that."""
+    if "&" in text or not text.isascii():
+        return None
+    return text.encode("ascii").translate(_BLANKS).decode("ascii")
 
 
 class Passage(NamedTuple):
@@ -139,9 +148,12 @@ def _located(prompt: Wording, chunks: Sequence[Wording], count: int, expected: i
                 others.append(order)
     rest = _rest(prompt.text, found) if others else []
     anywhere = frozenset[tuple[str, ...]]().union(*(rows for _, rows in rest))
+    longest = max((size for size, _ in rest), default=0)
     for order in others:
         chunk = chunks[order]
         least = 0 if order < expected else len(chunk.text) // 2
+        if least > longest:
+            continue
         near = [rows for size, rows in rest if size >= least] if least else [anywhere]
         if any(_may_share(chunk.text, rows) and chunk.shares(rows) for rows in near):
             found += _passages_of(prompt, chunk, order)
@@ -159,11 +171,15 @@ def _rest(prompt: str, found: Iterable[Passage]) -> list[tuple[int, set[tuple[st
     for start, end in sorted((passage.start, passage.end) for passage in found):
         pieces.append((at, max(at, start)))
         at = max(at, end)
+    plain = _blanked(prompt)
+
+    def words(start: int, end: int) -> list[str]:
+        return Wording(prompt[start:end]).words if plain is None else plain[start:end].split()
+
     left = []
     for start, end in (*pieces, (at, len(prompt))):
-        before = Wording(prompt[max(0, start - _EDGE) : start]).words[1 - _GRAM :]
-        behind = Wording(prompt[end : end + _EDGE]).words[: _GRAM - 1]
-        left.append((end - start, set(rows_of([*before, *Wording(prompt[start:end]).words, *behind]))))
+        before, behind = words(max(0, start - _EDGE), start)[1 - _GRAM :], words(end, end + _EDGE)[: _GRAM - 1]
+        left.append((end - start, set(rows_of([*before, *words(start, end), *behind]))))
     return left
 
 

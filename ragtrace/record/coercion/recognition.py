@@ -120,18 +120,23 @@ class Known:
                 equally well. Of others at least half must stand there. None are named: all are expected.
             questions: what the prompt asks, which is no part of a candidate that says the same.
         """
-        named = [chunk_id for chunk_id in dict.fromkeys(first) if self.text(chunk_id)]
-        ids = list(dict.fromkeys((*named, *(chunk_id for chunk_id in self.by_id if self.text(chunk_id)))))
-        wordings = [self._wording(chunk_id) for chunk_id in ids]
-        found = locate(Wording(prompt), wordings, questions, len(named) or None)
+        texts = self._full_texts
+        named = [chunk_id for chunk_id in dict.fromkeys(first) if chunk_id in texts]
+        ids = list(dict.fromkeys((*named, *texts)))
+        found = locate(Wording(prompt), [self._wording(chunk_id) for chunk_id in ids], questions, len(named) or None)
         return [
             (self.by_id[ids[each.order]], Excerpt(not each.whole, each.first, each.last), prompt[each.start : each.end])
             for each in found
         ]
 
+    @cached_property
+    def _full_texts(self) -> dict[str, str]:
+        """By id, of those that have one."""
+        return {chunk_id: known.text for chunk_id, known in self.by_id.items() if known.text}
+
     def _wording(self, chunk_id: str) -> Wording:
         if chunk_id not in self._wordings:
-            self._wordings[chunk_id] = Wording(self.text(chunk_id) or "")
+            self._wordings[chunk_id] = Wording(self._full_texts[chunk_id])
         return self._wordings[chunk_id]
 
 
