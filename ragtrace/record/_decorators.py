@@ -27,6 +27,7 @@ H = TypeVar("H")
 
 _Find: TypeAlias = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 
+_NOWHERE: Final = 1 << 30  # the place of an input that is no positional argument
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -101,7 +102,8 @@ class _Call:
     def __init__(self, instrument: StageDecorator[Any], function: Callable[..., Any]) -> None:
         self._instrument = instrument
         self._finders: Mapping[str, _Find] = _bind(function, instrument.slots, instrument.given)
-        self._items = tuple(self._finders.items())
+        places = [find.place if isinstance(find, _Positional) else _NOWHERE for find in self._finders.values()]
+        self._items = tuple(zip(self._finders, places, self._finders.values(), strict=True))
         self._record = instrument.record
         self._name: str = instrument.name or _called(function).rpartition("<locals>.")[2]
         self._returns = instrument.returns
@@ -114,7 +116,8 @@ class _Call:
             return None
         try:
             try:
-                inputs = {name: find(args, kwargs) for name, find in self._items}
+                count = len(args)
+                inputs = {name: args[at] if at < count else find(args, kwargs) for name, at, find in self._items}
             except BaseException as error:  # one cannot be found: the others are kept
                 if is_of_the_host(error):
                     raise
@@ -291,6 +294,17 @@ class Slot(NamedTuple):
     is_label: bool = False
 
 
+class _Positional(NamedTuple):
+    """Takes the argument at a place, or by its name."""
+
+    place: int
+    name: str
+    default: Any
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return args[self.place] if self.place < len(args) else kwargs.get(self.name, self.default)
+
+
 class _Parameters:
     """A function's parameters with their places."""
 
@@ -313,7 +327,7 @@ class _Parameters:
         default = None if parameter.default is inspect.Parameter.empty else parameter.default
         if parameter.kind not in _POSITIONAL:
             return lambda args, kwargs: kwargs.get(name, default)
-        return lambda args, kwargs: args[index] if index < len(args) else kwargs.get(name, default)
+        return _Positional(index, name, default)
 
 
 def _bind(function: Callable[..., Any], slots: Mapping[str, Slot], given: Mapping[str, Any]) -> dict[str, _Find]:

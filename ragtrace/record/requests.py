@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeGuard
 
 from opentelemetry import baggage
-from opentelemetry.context import Context, create_key, get_current, set_value
+from opentelemetry.context import Context, create_key, get_current
 from opentelemetry.trace import format_trace_id, get_current_span
 
 from ragtrace.record._recorder import Recorder, is_sampled, new_request_id
@@ -110,7 +110,7 @@ class RequestRecording(Recording):
         self.context = get_current()
         if self.tracer is not None:
             self.start_span(self.tracer, f"request {name}", self.context)
-        self.context = set_value(KEY, self, self.context)
+        self.context = Context({**self.context, KEY: self})
         self._request_id = request_id
         self.versions = dict(recorder.config.versions)
         self.cites = recorder.config.cites
@@ -142,6 +142,8 @@ class RequestRecording(Recording):
         """The trace of its span, else of the host's."""
         if self._trace_id is not None:
             return self._trace_id
+        if self.span is None and len(self.context) <= 1:  # nothing but the request stands there
+            return None
         span = (self.span or get_current_span(self.context)).get_span_context()
         return format_trace_id(span.trace_id) if span.is_valid else None
 
@@ -150,7 +152,9 @@ class RequestRecording(Recording):
         for name, value in values.items():
             if value is not None:
                 try:
-                    if type(value) is str:
+                    if name == "query" and type(value) is str:
+                        self.query = value
+                    elif type(value) is str:
                         self._set(name, value)
                     else:
                         self.read_some(partial(self._set, name), value)

@@ -194,7 +194,7 @@ class StageRecording(Recording):
 
     def prompt_of(self, value: Any) -> str | None:
         """The text of a query or prompt."""
-        return read_prompt(value) if value is None or type(value) is str else self.read_some(read_prompt, value)
+        return value if value is None or type(value) is str else self.read_some(read_prompt, value)
 
 
 class RankingRecording(StageRecording):
@@ -421,7 +421,8 @@ class PackRecording(StageRecording):
 
     def receive(self, inputs: Mapping[str, Any], given: Collection[str]) -> None:
         """What there is to pack, and the token budget."""
-        self._budget = whole(inputs.get("budget"))
+        if (budget := inputs.get("budget")) is not None:
+            self._budget = whole(budget)
         self._given = self.given_chunks(inputs.get("candidates"), given)
 
     def known_inputs(self) -> Attributes:

@@ -318,9 +318,13 @@ class _CommonRun(NamedTuple):
 
 def exact_passages(prompt: str, text: str, order: int) -> list[Passage]:
     """Where a chunk's text stands as it is, white space at its ends apart."""
-    if text.lstrip()[:_HEAD] not in prompt:
+    core = text.lstrip()
+    at = prompt.find(core[:_HEAD])
+    if at < 0:
         return []
-    body, found = text, prompt.find(text)
+    body, found = text, at - (len(text) - len(core))
+    if found < 0 or not prompt.startswith(text, found):  # its head stands elsewhere, too
+        found = prompt.find(text)
     if found < 0:
         body = text.strip()
         found = prompt.find(body) if body is not text and body else -1
