@@ -197,6 +197,12 @@ def _is_retrieval_doubted(case: Case, found: StageFinding) -> bool:
     signs = case.before_answer
     if signs.packed_odds is not None:
         return max(signs.packed_odds, signs.packed_odds if signs.left_odds is None else signs.left_odds) < 0.0
+    return _is_missed(case)
+
+
+def _is_missed(case: Case) -> bool:
+    """Whether what the retriever ranked first does not speak of the question, so that a match may be a near miss."""
+    signs = case.before_answer
     return "MISSED" in usable(signs) and MISSED.level(signs, {}).is_suspected
 
 
@@ -355,6 +361,8 @@ def _ranking_margin(case: Case) -> float:
         return _heard_margin(heard, "ranking")
     if not case.packed or _loses_nothing(case) or signs.left_match is None or signs.packed_match is None:
         return -math.inf
+    if _is_missed(case):
+        return -math.inf
     is_telling = _is_better(signs) and signs.asked >= WORDS and _speaks(signs)
     return case.level(_ranking_doubt(signs)).margin if is_telling else -math.inf
 
@@ -405,7 +413,8 @@ def _odds_of(share: float) -> float:
 def _absence(case: Case) -> float:
     """How doubtful it is that the evidence is in the prompt, as far as question and chunks tell: 0 where they tell that
     it is, else by how much, in log odds, the doubt of retrieval lies above its line of soundness; inf where an earlier
-    stage is broken or suspected. A break of generation needs the evidence in the prompt.
+    stage is broken or suspected, or what is ranked first does not speak of the question. A break of generation needs the
+    evidence in the prompt.
 
     What is usual for the service counts for nothing here, so that no traffic makes a suspicion of a break.
     """
@@ -413,6 +422,8 @@ def _absence(case: Case) -> float:
         return 0.0 if _retrieval(case).state == _ranking(case).state == "sound" else math.inf
     alone, doubted = replaced(case, usual={}), ("broken", "suspected")
     if _with_probe(_retrieval(alone), case.probe).state in doubted or _ranking(alone).state in doubted:
+        return math.inf
+    if _is_missed(case):
         return math.inf
     level = alone.level(RETRIEVAL)
     return 0.0 if _is_matched(case.signs) else max(0.0, level.odds - (level.lines.sound or 0.0))
@@ -454,7 +465,7 @@ def _generation(case: Case) -> StageFinding:
     is_told = (is_invented or is_altered) and not signs.hedged
     if is_told or (case.reference == "oracle" and not absence and _is_proven(signs)):
         return _finding("generation", "broken", None, *lines)
-    if _is_altered(signs) or level.is_suspected:
+    if _is_altered(signs) or _has_one_thing_wrong(signs) or level.is_suspected:
         return _finding("generation", "suspected", "contradicted" if signs.contradicted else "unsupported", *lines)
     if level.is_sound and signs.supported >= SUPPORTED and not signs.unproven:
         return _finding("generation", "sound")

@@ -22,8 +22,9 @@ from ragtrace.types import Claim
 
 __all__ = ["SURE", "BearingGap", "Miscitation", "bearing_gap", "miscitation"]
 
-SURE: Final = 0.995  # from which a claim cites the wrong chunk
-OPEN: Final = 0.98  # the most, where another reading of the citation may be right
+SURE: Final = 0.98  # from which a claim cites the wrong chunk,
+SURE_UNBORNE: Final = 0.995  # and where words do not see that the other chunk supports the claim
+OPEN: Final = 0.97  # the most, where another reading of the citation may be right
 MOST: Final = 20  # values and names of a claim that are looked up
 WORDS: Final = 3  # content words, values and names of a claim, from which it can be sure
 
@@ -69,10 +70,10 @@ def miscitation(
     """How sure it is that a claim cites the wrong chunk; None where it cites none, or there is no other.
 
     1 / (1 + exp(-(b + Σ w_i · (other_i - cited_i)))) over support, words and values, for the cited and the other chunk
-    that bear the claim out best. Below `SURE` where the other one does not support the claim, where the claim says
-    little, where the two chunks repeat each other, or where it would be right if numbers counted from 0. packed: the
-    chunks in the order of the prompt; supports: chunk id -> support of the claim in [0, 1]; is_numbered: whether it is
-    known from which number on chunks are counted.
+    that bear the claim out best. Below `SURE` where the claim says little, where the two chunks repeat each other, where
+    it would be right if numbers counted from 0, or, below `SURE_UNBORNE`, where the other one does not support the claim.
+    packed: the chunks in the order of the prompt; supports: chunk id -> support of the claim in [0, 1]; is_numbered:
+    whether it is known from which number on chunks are counted.
     """
     gap = bearing_gap(claim, packed, supports, rarity)
     if gap is None:
@@ -82,7 +83,7 @@ def miscitation(
     is_next = not is_numbered and packed.index(gap.other) == packed.index(gap.cited) + 1
     is_supported = supports.get(gap.other.chunk_id, 0.0) >= SUPPORTED
     is_same = repeat_each_other(gap.cited, gap.other) or hold_the_same(claim.text, gap.cited, gap.other)
-    is_open = not is_supported or _says_little(claim) or is_same
+    is_open = _says_little(claim) or is_same or (not is_supported and sureness < SURE_UNBORNE)
     is_open = is_open or (is_next and _is_number(claim, gap.cited.chunk_id))
     return Miscitation(min(sureness, OPEN) if is_open else sureness, gap.cited.chunk_id, gap.other.chunk_id)
 

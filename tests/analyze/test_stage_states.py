@@ -288,6 +288,25 @@ def test_the_less_sure_the_evidence_is_the_more_must_speak_against_an_answer() -
     assert judged(faint | doubtful)["generation"].state == "suspected"
 
 
+@pytest.mark.parametrize(
+    ("stage", "signs"),
+    [
+        ("generation", INVENTED),
+        ("generation", {"odd": 1, "absent": 0, "foreign": 0.0}),
+        ("ranking", {"packed_match": 0.2, "left_match": 0.9, "packed_facets": 0.5, "left_facets": 1.0}),
+    ],
+)
+def test_no_later_stage_is_proven_broken_where_what_is_ranked_first_does_not_speak_of_the_question(
+    stage: str, signs: dict[str, Any]
+) -> None:
+    """A match further down may be a near miss in the place of the evidence; the suspicion stays."""
+    assert judged(signs)[stage].state == "broken"
+    missed = judged(signs | {"first_match": 0.3})
+    assert missed["retrieval"].state == judged(signs)["retrieval"].state
+    assert missed["retrieval"].doubted
+    assert missed[stage].state == "suspected"
+
+
 def test_a_refusal_beside_gold_evidence_breaks_generation() -> None:
     """The evidence is in the prompt, and the answer says that it is not."""
     declined = {"declined": True, "supported": None, "answered": None, "claims": 0}

@@ -83,6 +83,16 @@ def test_a_short_claim_is_never_surely_miscited() -> None:
     assert sureness("You don't need one [1].", WATER, "You need one.") < SURE
 
 
+def test_a_chunk_that_words_do_not_see_to_support_the_claim_must_be_ahead_by_more() -> None:
+    """The claim is told in words of its own; what tells the chunks apart are its values."""
+    ahead = "Boats heavier than 40 tonnes owe 85 crowns each passage they make [3]."
+    [found] = judged(ahead, LOCK, TOLL, FERRY)
+    assert found is not None
+    assert (found.other, found.sureness >= SURE) == ("c2", True)
+    beside = "Heavy vessels over 40 tonnes owe something whenever they go through [3]."
+    assert sureness(beside, LOCK, TOLL, FERRY) < SURE
+
+
 def test_numbers_that_may_count_from_zero_are_never_surely_wrong() -> None:
     """Where the prompt does not tell, and the chunk behind the cited one bears the claim out."""
     claim = "Barges of more than 40 tonnes pay 85 crowns for each passage [1]."
