@@ -8,6 +8,7 @@ Source: "Diagnosing Hallucinations with Attribution Traces and Retrieval Coverag
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, runtime_checkable
@@ -15,7 +16,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 import numpy as np
 
 from ragtrace.config import read_probe
-from ragtrace.coverage import Background, contradictions, facet_matrix
+from ragtrace.coverage import Background, are_duplicates, contradictions, facet_matrix, is_abstention
 from ragtrace.coverage.relevance import Rarity, question_match
 from ragtrace.coverage.support import Evidence
 from ragtrace.coverage.text import content_words
@@ -54,8 +55,11 @@ FACET_MET: Final = 0.5  # match from which a facet is met
 FULLY: Final = 0.9  # match from which a facet is met beyond doubt
 SPEAKS: Final = 0.5  # share of the question's words that a new chunk must hold in one place, to be evidence,
 LEAD: Final = 0.2  # and how much more than the best candidate
-FIRST_SPEAKS: Final = 0.4  # the same for a chunk that an exact search ranks above every candidate
-FIRST_LEAD: Final = 0.1
+FIRST_SPEAKS: Final = 0.3  # the same for a chunk that an exact search ranks above every candidate: as much as these,
+FIRST_LEAD: Final = 0.0  # and however little that is where the answer declines
+FILTERED_SPEAKS: Final = 0.4  # and of one that a filter removes, which may have been meant to do so
+FILTERED_LEAD: Final = 0.1
+ALSO_LEAD: Final = 0.1  # of a chunk, by the rewritten query, where there is one
 WORDS: Final = 3  # content words of a question, from which shares of them tell that much
 AS_MUCH: Final = 0.8  # of the best candidate's share, that a chunk which meets an unmet facet must hold
 
@@ -266,10 +270,11 @@ def better_evidence(
     certain: Sequence[Facet] = (),
     background: Background | None = None,
 ) -> list[BetterChunk]:
-    """Chunks that are better evidence for a question than any candidate, as far as words and facets tell, best first.
+    """Chunks that may be better evidence for a question than any candidate, by words and facets, best first.
 
     facets: of the question; certain: those of them that the evidence must meet. A chunk that meets fewer facets than
-    the best candidate, or states another value of one, is no better one, whatever its words.
+    the best candidate, or states another value of one, is no better one, whatever its words, nor is one that repeats a
+    candidate.
     """
     pool = [*candidates, *found]
     evidence = [Evidence.read(each.chunk_id, each.text or "") for each in pool]
@@ -296,6 +301,8 @@ def better_evidence(
             ),
             None,
         )
+        if any(are_duplicates(evidence[column].reading, each.reading) for each in evidence[:split]):
+            continue
         if stated[column] or (joint[column] + 1e-9 < joint[:split].max(initial=0.0) and met is None):
             continue
         better.append(BetterChunk(candidate, float(held[place]), float(leads[place]), met))
@@ -362,21 +369,26 @@ def _better_chunks(
     new = _beside(record, answers)
     given = {"facets": facets, "certain": certain, "background": background}
     better = better_evidence(record.query.original, candidates, new, **given)  # type: ignore[arg-type]
+    first = {each.chunk_id for each in new if _is_first(each.chunk_id, known, answers)}
     if record.query.rewritten:  # a follow-up is a fragment of what is asked, and a rewrite may add what is not
         also = better_evidence(record.query.rewritten, candidates, new, **given)  # type: ignore[arg-type]
-        leading = {one.candidate.chunk_id for one in also if one.facet is not None or one.lead >= FIRST_LEAD}
-        better = [one for one in better if one.candidate.chunk_id in leading]
+        leads = {one.candidate.chunk_id: math.inf if one.facet else one.lead for one in also}
+        least = {name: FIRST_LEAD if name in first else ALSO_LEAD for name in leads}
+        better = [one for one in better if leads.get(key := one.candidate.chunk_id, -math.inf) >= least.get(key, 0.0)]
     chunks: list[ProbedChunk] = []
     best = max((one.match - one.lead for one in better), default=0.0)
-    first = {one.candidate.chunk_id for one in better if _is_first(one.candidate.chunk_id, known, answers)}
+    answer = record.generation.answer if record.generation else None
+    declines = is_abstention(answer or "")
     for one in sorted(better, key=lambda one: (one.facet is None, one.candidate.chunk_id not in first)):
         if len(chunks) == SHOWN:
             break
         chunk_id = one.candidate.chunk_id
-        speaks, lead = (FIRST_SPEAKS, FIRST_LEAD) if chunk_id in first else (SPEAKS, LEAD)
+        speaks, lead = (0.0 if declines else FIRST_SPEAKS, FIRST_LEAD) if chunk_id in first else (SPEAKS, LEAD)
         meets = one.facet is not None and one.match >= AS_MUCH * best
         if meets or (one.match >= speaks and one.lead >= lead):
             chunk = cause_of(probe, chunk_id, answers, record)
+            if chunk.cause == "filtered" and not meets and (one.match < FILTERED_SPEAKS or one.lead < FILTERED_LEAD):
+                continue
             facet = None if one.facet is None else f"{one.facet.kind} “{one.facet.value}”"
             chunks.append(replace(chunk, match=round(one.match, 4), facet=facet))
     return chunks

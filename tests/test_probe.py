@@ -9,7 +9,7 @@ import pytest
 
 from ragtrace.errors import ConfigurationError, ProbeError
 from ragtrace.probe import CallableProbe, ask, cause_of, compare, load_probe
-from ragtrace.types import Candidate, Facet, Query, RequestRecord, RetrieveRun
+from ragtrace.types import Candidate, Facet, GenerateRun, Generation, Query, RequestRecord, RetrieveRun, replace
 from tests.club import CHUNKS
 
 FEE = "What is the annual mooring fee for a keelboat under nine metres?"
@@ -33,6 +33,11 @@ def request(
         stages=(RetrieveRun(query=question, top_k=top_k, candidates=candidates),),
         **given,
     )
+
+
+def answered_with(record: RequestRecord, answer: str) -> RequestRecord:
+    """The request with an answer."""
+    return replace(record, stages=(*record.stages, GenerateRun(generation=Generation(answer=answer))))
 
 
 def probe(own: Sequence[str], exact: Sequence[str] | None, **given: Any) -> CallableProbe:
@@ -126,6 +131,41 @@ def test_without_gold_the_words_of_the_question_find_the_evidence() -> None:
     told = found(probe(OTHERS, [OTHERS[0], "mooring-fee", *OTHERS[1:]]), request(*OTHERS[:3]))
     assert (told.cause, told.chunks[0].chunk_id, told.by_gold) == ("missed_by_search", "mooring-fee", False)
     assert told.chunks[0].match > 0.8
+
+
+PARKING: dict[str, Any] = {"question": "Where may a member leave the cover of a boat tied down behind the hall?"}
+
+
+def test_what_an_exact_search_ranks_above_all_candidates_needs_fewer_words_of_the_question() -> None:
+    """Three tenths of them are enough; more are needed further down, and where a filter was to remove it perhaps."""
+    first, second = (
+        found(probe(OTHERS, order), request(*OTHERS[:3], **PARKING))
+        for order in (["dinghy-park", *OTHERS], [OTHERS[0], "dinghy-park", *OTHERS[1:]])
+    )
+    assert (first.outcome, first.cause, first.chunks[0].chunk_id) == ("found", "missed_by_search", "dinghy-park")
+    assert second.outcome == "nothing_better"
+    filtered = probe(OTHERS, ["dinghy-park", *OTHERS], passes=lambda name: name != "dinghy-park")
+    assert found(filtered, request(*OTHERS[:3], **PARKING)).outcome == "nothing_better"
+
+
+def test_what_repeats_a_candidate_is_no_better_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same text under another id, of which an exact search returns the one or the other first."""
+    monkeypatch.setitem(CHUNKS, "dinghy-copy", CHUNKS["dinghy-park"])
+    order = ["dinghy-copy", "dinghy-park", *OTHERS]
+    told = found(probe(["dinghy-park", *OTHERS], order), request("dinghy-park", *OTHERS[:2], **PARKING))
+    assert told.outcome == "nothing_better"
+
+
+def test_an_answer_that_declines_has_lost_what_an_exact_search_ranks_first() -> None:
+    """Whatever words it shares with the question; an answer that claims something may rest on the others."""
+    question = "Is there a place on land for small boats in winter?"
+    order = ["dinghy-park", *OTHERS]
+    refused, claimed = (
+        found(probe(OTHERS, order), answered_with(request(*OTHERS[:3], question=question), answer))
+        for answer in ("I could not find anything about that in the documents.", "Boats lie on the grass.")
+    )
+    assert (refused.outcome, refused.cause) == ("found", "missed_by_search")
+    assert claimed.outcome == "nothing_better"
 
 
 def test_a_request_that_has_its_evidence_lacks_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ragtrace.coverage._evidence import (
     PromptEvidence,
+    are_duplicates,
     asked,
     candidate_recall,
     evidence_depth,
@@ -77,6 +78,7 @@ __all__ = [
     "answer_coverage",
     "answer_relevance",
     "are_alike",
+    "are_duplicates",
     "asked",
     "candidate_recall",
     "citation_coverage",
