@@ -83,9 +83,7 @@ ABSENCE: Final = 8.0  # log odds that generation needs above its line for each b
 LITTLE: Final = 0.1  # doubt of the evidence, in log odds above the line, up to which one wrong thing proves
 FEW_ABSENT: Final = 1  # words that stand nowhere in the prompt, up to which an answer is told in its words
 OWN_WORDS: Final = 1 / 3  # the same, of one claim's words beyond the question
-OPPOSED: Final = 0.7  # contradiction that proves in such an answer, and one that proves where much is copied
-LIKELY: Final = 0.6
-HALF_COPIED: Final = 0.4  # share of a claim's pairs of words in one place of the contradicting chunk
+LIKELY: Final = 0.6  # contradiction that proves
 COPIED: Final = 0.75  # share of a claim's pairs of words in one place of the prompt, from which it is a copy of it
 CITED: Final = 0.9  # share of the claims with a citation, from which on they are cited
 FEW_CITED: Final = 0.5  # share below which citations are missing
@@ -413,8 +411,8 @@ def _odds_of(share: float) -> float:
 def _absence(case: Case) -> float:
     """How doubtful it is that the evidence is in the prompt, as far as question and chunks tell: 0 where they tell that
     it is, else by how much, in log odds, the doubt of retrieval lies above its line of soundness; inf where an earlier
-    stage is broken or suspected, or what is ranked first does not speak of the question. A break of generation needs the
-    evidence in the prompt.
+    stage is broken or suspected, or what is ranked first does not speak of the question. A break of generation needs
+    the evidence in the prompt.
 
     What is usual for the service counts for nothing here, so that no traffic makes a suspicion of a break.
     """
@@ -501,15 +499,11 @@ def _is_altered(signs: Signs) -> bool:
 
 def _has_one_thing_wrong(signs: Signs) -> bool:
     """Whether an answer is told in the prompt's words, but for a figure, date or name that stands nowhere and that no
-    arithmetic gives, or for something that stands otherwise in its place there. Of a paraphrase words cannot tell, nor
-    surely of a negation: "where that is not possible, a fence"."""
+    arithmetic gives, or something surely stands otherwise in its place there, in whatever words: but a negation, which
+    words read least surely ("where that is not possible, a fence")."""
     absent, against = signs.absent or 0, signs.exchanged or 0.0
     is_odd = bool(signs.odd) and absent <= FEW_ABSENT and (signs.foreign or 0.0) <= OWN_WORDS
-    return (
-        is_odd
-        or (against >= OPPOSED and absent <= FEW_ABSENT)
-        or (against >= LIKELY and (signs.altered or 0.0) >= HALF_COPIED)
-    )
+    return is_odd or against >= LIKELY
 
 
 def _is_proven(signs: Signs) -> bool:
@@ -537,7 +531,8 @@ def _citation(case: Case) -> StageFinding:
         lines = [signs.wrong_citation, *lines]
     if miscited and case.is_proven("miscited", _odds_of(miscited) - _odds_of(SURE)):
         return _finding("citation", "broken", None, *lines)
-    if signs.cited < FEW_CITED or miscited >= MISCITED:
+    is_silent = signs.hedged and not _marks(case)  # who says what is not there has nothing to cite
+    if (signs.cited < FEW_CITED and not is_silent) or miscited >= MISCITED:
         return _finding("citation", "suspected", "unsupported" if signs.cited >= FEW_CITED else "undecided", *lines)
     if signs.cited >= CITED and miscited < RIGHT:
         return _finding("citation", "sound")

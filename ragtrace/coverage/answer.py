@@ -423,7 +423,8 @@ def shared_citations(answer: str, claims: Sequence[Claim]) -> list[tuple[Citatio
     """For each claim the citations that stand outside of it and may be meant for it too, without their places.
 
     Those of a closing list of sources, or that stand by themselves, are of the whole answer; those that end a paragraph
-    are also of the sentences before in it that have none.
+    are also of the sentences before in it that have none, and those of a line that leads a list in ("Covered are [1]:")
+    of its items that have none.
     """
     sources = _SOURCES.search(answer)
     body = sources.start() if sources else len(answer)
@@ -438,7 +439,20 @@ def shared_citations(answer: str, claims: Sequence[Claim]) -> list[tuple[Citatio
         found.append(whole if claim.citations else (*whole, *ending))
         ending = tuple(map(_placeless, claim.citations)) or ending
         below = claim.start
-    return found[::-1]
+    found.reverse()
+    leading: tuple[Citation, ...] = ()
+    for place, claim in enumerate(claims):
+        if not _is_item(answer, claim):
+            leads = without_citations(claim.text).rstrip("*_ .").endswith(":")
+            leading = tuple(map(_placeless, claim.citations)) if leads else ()
+        elif not claim.citations:
+            found[place] = (*found[place], *leading)
+    return found
+
+
+def _is_item(answer: str, claim: Claim) -> bool:
+    """Whether a claim is an item of a list, or begins one."""
+    return _ITEM.match(answer[answer.rfind("\n", 0, claim.start) + 1 : claim.start]) is not None
 
 
 def _placeless(mark: Citation) -> Citation:
@@ -456,7 +470,7 @@ def negated_items(answer: str, claims: Sequence[Claim]) -> frozenset[int]:
     """The places of claims that are items of a list under a negation: "Not covered are:"."""
     found, is_negated = [], False
     for place, claim in enumerate(claims):
-        if _ITEM.match(answer[answer.rfind("\n", 0, claim.start) + 1 : claim.start]):
+        if _is_item(answer, claim):
             found += [place] if is_negated else []
         else:
             text = without_citations(claim.text).rstrip("*_ .")

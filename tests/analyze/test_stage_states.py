@@ -328,23 +328,23 @@ def test_an_answer_that_says_what_is_not_there_need_not_cite() -> None:
     """It has nothing to cite for that, even where it does not decline as a whole."""
     bare = {"cited": 0.0, "citable": 2}
     assert judged(bare)["citation"].state == "broken"
-    assert judged(bare | {"hedged": True})["citation"].state == "suspected"
+    assert judged(bare | {"hedged": True})["citation"].state == "not_known"
 
 
 def test_one_wrong_thing_in_the_words_of_the_prompt_is_a_break() -> None:
-    """A value that stands nowhere, or something exchanged in its place, in an answer that has no other words than the
-    prompt's; in a paraphrase it is suspected, and so where the evidence is in doubt. With gold evidence a copy does."""
+    """A value that stands nowhere, in an answer that has no other words than the prompt's, or something exchanged in its
+    place, in any; where the evidence is in doubt it is suspected. With gold evidence a copy does."""
     stray, exchanged = {"odd": 1, "absent": 1, "foreign": 0.2}, {"exchanged": 0.8, "contradicted": 0.8, "absent": 1}
     doubtful = {"pool_match": 0.3, "first_match": 0.3, "packed_match": 0.3, "pool_facets": 0.5, "packed_facets": 0.5}
     for wrong in (stray, exchanged):
         assert judged(wrong)["generation"].state == "broken"
         assert judged(wrong | {"hedged": True})["generation"].state != "broken"
         assert judged(wrong | doubtful)["generation"].state != "broken"
-        assert judged(wrong | {"absent": 6})["generation"].state != "broken"
+    assert judged(stray | {"absent": 6})["generation"].state != "broken"
+    assert judged(exchanged | {"absent": 6})["generation"].state == "broken"
     assert judged(exchanged | {"exchanged": 0.0})["generation"].state == "suspected"  # a negation
-    less = exchanged | {"exchanged": 0.6, "contradicted": 0.6}
+    less = exchanged | {"exchanged": 0.55, "contradicted": 0.55}
     assert judged(less)["generation"].state == "suspected"
-    assert judged(less | {"altered": 0.9})["generation"].state == "broken"
     assert judged(less | {"altered": 0.9}, reference="oracle")["generation"].state == "broken"
 
 

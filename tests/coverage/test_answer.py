@@ -198,10 +198,15 @@ def test_a_closing_list_of_sources_claims_nothing() -> None:
         ("Report the loss within 14 days [1]. Bicycles are replaced by courier.", 1),
         ("- Report the loss within 14 days\n- Bicycles are replaced by courier [1][2]", 1),
         ("Cars fly on Sundays. Report the loss within 14 days [1].", 1),
+        ("The rules say [1][2]:\n- Report the loss within 14 days\n- Bicycles are replaced by courier", 2),
+        ("The rules say [1]:\n- Report the loss within 14 days\n- Bicycles are replaced by courier", 1),
+        ("The rules say [1][2]:\n- Cars fly on Sundays\n\nReport the loss within 14 days.", 0),
+        ("The rules say much [1][2].\n- Report the loss within 14 days\n- Bicycles are replaced by courier", 1),
     ],
 )
 def test_marks_that_end_an_answer_or_a_paragraph_cite_what_they_support(answer: str, cited: int) -> None:
-    """A list of sources is of the whole answer, as are marks by themselves; those of a paragraph's end are of it."""
+    """A list of sources is of the whole answer, as are marks by themselves; those of a paragraph's end are of it, and
+    those of the line that leads a list in, of its items."""
     texts = ("Report every loss within 14 days.", "Bicycles are replaced by courier.")
     packed = [PackedChunk(chunk_id=str(at), position=at, text=text) for at, text in enumerate(texts, start=1)]
     claims = [claim for claim in judge_claims(answer, packed)[0] if claim.factual]

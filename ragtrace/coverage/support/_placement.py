@@ -50,8 +50,9 @@ _BREAKS: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _NEGATES_NOTHING: Final = (
-    re.compile(  # "not only the roof", "No, the roof", "with or without a roof", "no more than 30"
-        r"""\bnot(?=\s+(?:only|just|merely|simply|solely)\b)|^\W*no(?=[,.:;])|\bor\s+(?:without|not)\b
+    re.compile(  # "not only the roof", "don't simply", "No, the roof", "with or without a roof", "no more than 30"
+        r"""\bnot(?=\s+(?:only|just|merely|simply|solely)\b)|\b\w+n['’]t(?=\s+(?:just|merely|simply)\b)
+    |^\W*no(?=[,.:;])|\bor\s+(?:without|not)\b
     |\b(?:no|not)(?=\s+(?:more|less|fewer|later|earlier|longer|sooner)\s+than\b)""",
         re.IGNORECASE | re.VERBOSE,
     )
@@ -76,6 +77,7 @@ _HEADLESS: Final = frozenset(
     map(stem, "within per via upon without among towards since anyone anything someone something until".split())
 )
 _PARTIAL: Final = frozenset("all every always necessarily entirely yet quite everyone only".split())
+_BACK: Final = frozenset("that this then which these those".split())
 _CONDITIONS: Final = frozenset(
     "if unless when whenever whether who whoever anyone where provided providing assuming".split()
 )
@@ -348,9 +350,29 @@ class Placed:
                 found[self.clauses[negation] + 1] += 1
         return found
 
+    def may_share_negation(self, at: int) -> bool:
+        """Whether a word's clause may be one of a negated list: "does not cover the roof, the walls or the cellar"."""
+        clause = self.clauses[at]
+        if clause and self._negated[clause - 1] and not self._negated[clause]:
+            return any(self.words[place] == "or" for place, other in enumerate(self.clauses) if other == clause)
+        return False
+
     def turning(self, at: int) -> frozenset[str]:
-        """The words in the clause of a word that turn a meaning in their own way."""
-        return self._turning.get(self.clauses[at], frozenset())
+        """The words in the clause of a word that turn a meaning in their own way. An item of a list before its verb
+        shares the verb's: "Roofs, walls and cellars are excluded"."""
+        clause = self.clauses[at]
+        while clause not in self._turning and self._lengths[clause] <= ITEM and self._lengths[clause + 1]:
+            clause += 1
+        return self._turning.get(clause, frozenset())
+
+    def refers_back(self, switch: Switch) -> bool:
+        """Whether "before" or "after" stands before what was said last: "before that"."""
+        return switch.last + 1 < len(self.words) and self.words[switch.last + 1] in _BACK
+
+    def is_denied(self, switch: Switch) -> bool:
+        """Whether a comparison in time is denied right before it: "no later than"."""
+        in_time = switch.written in ("later than", "earlier than", "sooner than")
+        return in_time and switch.first > 0 and self.words[switch.first - 1] in ("no", "not")
 
     @cached_property
     def _turning(self) -> dict[int, frozenset[str]]:
@@ -507,7 +529,7 @@ def _relation(value: Value, stated: Value) -> Relation | None:
 def _plain(text: str) -> str:
     """`text` without the negations that negate nothing, every other character in its place."""
     folded = text.casefold()
-    if "no" not in folded and "without" not in folded:
+    if not any(part in folded for part in ("no", "without", "n't", "n’t")):
         return text
     return _NEGATES_NOTHING.sub(lambda match: " " * len(match.group()), text)
 

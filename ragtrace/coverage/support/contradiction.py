@@ -38,7 +38,7 @@ MOST: Final = 20  # values, words of pairs of opposites, and places of one word,
 FEWEST_AROUND: Final = 2  # words in common around two values, of which the claim's is one that the evidence states
 CROWDED: Final = 6  # values of a sentence from which it is a table, and all of them alternatives
 NEEDED: Final[Mapping[str, float]] = {
-    "unit": 0.4, "unknown": 0.4, "unproven": 0.4, "computed": 0.7, "stated": 0.7, "turn": 0.55, "exchange": 0.35,
+    "unit": 0.25, "unknown": 0.25, "unproven": 0.25, "computed": 0.6, "stated": 0.55, "turn": 0.55, "exchange": 0.35,
     "only": 0.55,
 }  # fmt: skip
 """The likeness from which a thing of this kind contradicts, chosen on the domains that the verdict is fitted on."""
@@ -53,6 +53,8 @@ _RESTRICTS: Final = re.compile(
     r"\b(?:only|solely|exclusively|just|limited|no\s+other|nobody|except|unless|sole|alone|merely|must|not)\b|n['’]t\b",
     re.IGNORECASE,
 )
+_HOW_OFTEN: Final = frozenset("every each once twice after from".split())
+"""Behind an "only" that restricts how often or when, and names no one of several things."""
 _POUNDS: Final = frozenset(("GBP", "lb"))
 
 
@@ -95,12 +97,13 @@ _AGREES: Final = Said()
 
 class _Near(NamedTuple):
     """A sentence that may speak of the same as a claim: its place in the chunk, the share of the claim's words that it
-    has, and what its values are to those of the claim."""
+    has, what its values are to those of the claim, and which of these the sentences before and behind it state."""
 
     at: int
     placed: Placed
     held: float
     related: Sequence[Sequence[Relation | None]]
+    beside: Set[Value] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,9 @@ def _near(statement: Statement, reading: Reading, rarities: Rarities) -> Iterato
     for at, sentence in enumerate(reading.sentences):
         held = containment(statement, sentence.words, rarities)
         if max(held, _own(statement, sentence)) >= SAME_MATTER:
-            yield _Near(at, sentence.placed, held, relations(statement.placed, sentence.placed, MOST))
+            beside = (*reading.sentences[max(0, at - 1) : at], *reading.sentences[at + 1 : at + 2])
+            stated = {value for value in statement.values if any(each.stated.holds(value) for each in beside)}
+            yield _Near(at, sentence.placed, held, relations(statement.placed, sentence.placed, MOST), stated)
 
 
 def _joined(spoken: Iterable[tuple[str, Said]]) -> dict[str, Said]:
@@ -196,7 +201,7 @@ def _spoken(
 ) -> Iterator[tuple[str, Said]]:
     """What a sentence says of each thing of a claim. with_agreed: how closely it says the same as well, which takes
     longer; without it, `_AGREES` may stand for that."""
-    _, given, held, related = sentence
+    given, held, related = sentence.placed, sentence.held, sentence.related
     if claimed.values and given.values:
         yield from _of_values(claimed, sentence, origin_of)
     if not is_turned:
@@ -211,7 +216,7 @@ def _spoken(
 
 def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterator[tuple[str, Said]]:
     """Other values in the place of a claim's; none where two of them are others, which tells of another case."""
-    _, evidence, held, related = sentence
+    evidence, held, related = sentence.placed, sentence.held, sentence.related
     same_places = frozenset(index for row in related for index, relation in enumerate(row) if relation == "same")
     kinds: dict[int, list[tuple[int, _ValueKind]]] = {}
     for place, row in enumerate(related[:MOST]):
@@ -238,6 +243,8 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
             origin = origin_of(value)
             if origin == "asked" or (origin == "stated" and len(evidence.values) >= CROWDED):
                 continue
+            if kind == "value" and (value in sentence.beside or (origin != "unknown" and value.unit != stated.unit)):
+                continue  # "Ground 4: two months' rent. Notice: 14 days."; years are not altered to weeks
             if value.kind == "number" and not claimed.counts[place]:
                 origin = "stated"  # that both count the same is not known
             needed = NEEDED["unit"] if kind == "unit" and origin != "stated" else NEEDED[origin]
@@ -248,7 +255,7 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
 
 def _same_values(claimed: Placed, sentence: _Near, keys: Set[str]) -> Iterator[tuple[str, Said]]:
     """How closely a sentence says those values of the claim that another one is found in the place of."""
-    _, given, held, related = sentence
+    given, held, related = sentence.placed, sentence.held, sentence.related
     for place, span in enumerate(claimed.spans[:MOST]):
         if span is None or f"value {place}" not in keys:
             continue
@@ -343,6 +350,8 @@ def _of_only(claimed: Placed, evidence: Placed, held: float) -> Iterator[tuple[s
     for place, word in enumerate(claimed.words[:-1]):
         if word != "only" or not claimed.next_term(place) or claimed.word_places[place + 1] >= 0:
             continue
+        if claimed.words[place + 1] in _HOW_OFTEN:
+            continue
         for there in islice(evidence.spots(claimed.next_term(place)), MOST):
             alike = likeness(claimed.around(place, place), evidence.around(there, there), held)
             reason = "“only”, the evidence names others"
@@ -372,6 +381,10 @@ def _agrees(claimed: Placed, own: int, given: Placed, there: int) -> bool | None
         or given.has_date(other.first)
     ):
         return None  # "must not" and "may not" are the same; what can be claimed until a day has to be, by it
+    if switch.kind == "order" and (claimed.refers_back(switch) or given.refers_back(other)):
+        return None
+    if switch.kind == "limit" and (claimed.is_denied(switch) or given.is_denied(other)):
+        return None  # "no later than two hours before" is at least two hours before
     if switch.kind == "limit" and claimed.is_between:
         return None  # "below 99.9 % but above 99.5 %" is no opposite of "below 99.5 %"
     if switch.kind != "limit":
@@ -414,6 +427,8 @@ def _is_negated_otherwise(claimed: Placed, own: int, given: Placed, there: int) 
         return False
     if given.is_conditional and claimed.is_negated(own) and len(claimed.negated_clauses) > 1:
         return False  # "not doubled, as you weren't late" where it is doubled if somebody was
+    if claimed.may_share_negation(own) or given.may_share_negation(there):
+        return False
     return claimed.turning(own) == given.turning(there) and not claimed.is_other_case(own, given, there)
 
 

@@ -227,6 +227,12 @@ class Figures:
         }
         return any(unit == value.unit or not _is_other_unit(value.unit, unit) for unit in units)
 
+    def _stands_otherwise(self, value: Value) -> bool:
+        """Whether the evidence has a number of several digits with other units of its dimension alone: 49 days are no
+        49 weeks, whatever operation happens to give these."""
+        several = len(_DIGITS.sub("", value.raw).strip("0")) > 1
+        return several and _has(self._exact, abs(value.number)) and not self._counts_alike(value)
+
     def states(self, value: Value) -> bool:
         """Whether the evidence has the figure: as it is, on the scale of its heading, or as a share of one hundred.
 
@@ -260,6 +266,8 @@ class Figures:
             return "stated"
         if _is_of_calendar(value):
             return "computed"
+        if self._stands_otherwise(value):
+            return "unknown"
         if _CENTS.match(claim, value.end) and _has(self._exact, abs(value.number) / 100):
             return "computed"  # 40 cents of EUR 0.40
         if answer and len(content_stems(claim)) <= BARE:
@@ -472,7 +480,7 @@ def _wording(claim: str, asked: str, answer: str) -> _Wording:
             number for words, numbers in _CONSTANTS if re.search(words, text, re.IGNORECASE) for number in numbers
         ),
         dates=tuple([value.dates for value in values(text) if value.dates and not value.dates.is_open][:8]),
-        expressions=tuple(dict.fromkeys([*_expressions(answer), *_charged(answer)])),
+        expressions=tuple(dict.fromkeys([*_expressions(answer), *_charged(answer), *_listed(answer)])),
         is_rough=_ROUNDS.search(claim) is not None,
         computes=_COMPUTES.search(claim) is not None,
     )
@@ -636,6 +644,16 @@ def _charged(answer: str) -> Iterator[float]:
         parts.append((part.end(), float(count) * _number(part.group("price"))))
         if count > 1 or len(parts) > 1:
             yield math.fsum(amount for _, amount in parts)
+
+
+def _listed(answer: str) -> Iterator[float]:
+    """What the last amounts of lines that follow each other come to, those of the first two, three and so on."""
+    run: list[float] = []
+    for line in answer.splitlines():
+        amounts = [value.number for value in values(line) if value.unit in CODES]
+        run = [*run, amounts[-1]] if amounts else []
+        if len(run) > 1:
+            yield math.fsum(run)
 
 
 def _operation(claim: str, start: int, end: int) -> str:

@@ -396,7 +396,8 @@ def _names(text: str, words: frozenset[str]) -> list[Name]:
         is_left_out = _DAY.match(text, match.start()) and _LEAVES_OUT.search(text[: match.start()])
         if match.start() not in known and not _PART.match(text, match.start()) and not is_left_out:
             found += [Name(term, without_accents(folded[start : start + len(term)]), match.group())
-                      for term, start in located_terms(folded) if len(term) >= LONG and term in words]  # fmt: skip
+                      for term, start in located_terms(folded)
+                      if len(term) >= LONG and term in words and match.group()[start].isupper()]  # fmt: skip
     return found
 
 

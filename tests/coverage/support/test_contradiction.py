@@ -421,3 +421,83 @@ def test_items_of_a_list_and_cases_that_are_denied_contradict_nothing(claim: str
     """A list's items share the negation of its verb, and what holds in a case need not where the case is denied."""
     assert judge(claim, evidence).contradiction == 0.0
     assert (judge(altered, evidence).contradiction or 0.0) >= 0.5
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence", "altered"),
+    [
+        (  # a bound in time, the other way around
+            "Call the harbor pilot no later than two hours before arrival and give the draught of the vessel.",
+            "Call the harbor pilot at least two hours before arrival and give the draught of the vessel.",
+            "Call the harbor pilot at most two hours before arrival and give the draught of the vessel.",
+        ),
+        (  # how often, and no alternative
+            "With a sick ewe in the pen, the dose is raised only every three days because of its liver.",
+            "With a sick ewe in the pen, the dose is raised every three days, also in lambs, because of its liver.",
+            "With a sick ewe in the pen, the dose is raised every eight days, also in lambs, because of its liver.",
+        ),
+        (  # "before that" is before what was said last
+            "Without an answer after nine weeks, or if the guild refuses before that, members may ask the arbiter.",
+            "Members may ask the arbiter if the guild refuses, or after nine weeks without an answer.",
+            "Members may ask the arbiter if the guild refuses, or before nine weeks without an answer.",
+        ),
+        (  # items of a list share what turns the verb behind them
+            "Tree felling, ditches and fences are excluded.",
+            "The grant pays for seed, soil and tools, but not for tree felling, ditches or fences.",
+            "The grant pays for tree felling, ditches and fences.",
+        ),
+        (  # and of one in front of them
+            "Mooring at guests' piers is not covered by the badge, and neither are private regattas.",
+            "The badge does not cover mooring at the yard's own piers, at guests' piers or at private regattas.",
+            "The badge covers mooring at guests' piers and at private regattas.",
+        ),
+        (
+            "Don't simply tip the ash into the compost of the garden, since it kills the worms there.",
+            "Ash kills the worms of the compost. Tip ash into the compost of the garden in small amounts.",
+            "Ash does not kill the worms of the compost.",
+        ),
+        (  # another span of time, of another unit
+            "After three years without a launch of the boat.",
+            "The berth lapses if the keel has not been laid within three years. On application it is kept. The launch of "
+            "the boat must be announced without delay, one week ahead.",
+            "After four years without a launch of the boat.",
+        ),
+        (  # the value stands in the next sentence of the same item
+            "For Class 3 (overdue rent) the warning takes 9 days.",
+            "Class 2: noise. Warning: as in rule 8.\nClass 3: overdue rent of at least four months, at the warning and "
+            "at the hearing. Warning: 9 days.\nClass 4: damage. Warning: 6 days.",
+            "For Class 3 (overdue rent) the warning takes 11 days.",
+        ),
+    ],
+)
+def test_bounds_lists_and_words_that_refer_back_are_read_in_place(claim: str, evidence: str, altered: str) -> None:
+    """What only looks like another bound, an "only" or a negation contradicts nothing; what is altered does, or is not
+    supported."""
+    assert judge(claim, evidence).contradiction == 0.0, judge(claim, evidence).reason
+    wrong = judge(altered, evidence)
+    assert (wrong.contradiction or 0.0) >= 0.5 or (wrong.support or 0.0) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("claim", "beside"),
+    [
+        (
+            "You have 21 days, counted from when the papers of the keeper arrive, to move a hive.",
+            "The wax is collected after 21 days.",
+        ),
+        (
+            "Moorings are let for 48 weeks, payable at the office of the harbor by the owner of the boat.",
+            "The kiosk is open for 48 weeks of the year.",
+        ),
+    ],
+)
+def test_a_value_that_stands_elsewhere_contradicts_where_another_one_stands_in_its_place(
+    claim: str, beside: str
+) -> None:
+    """Its own place shares no word with it; beside a place that does, it is stated."""
+    evidence = (
+        "A hive may be moved within 14 days of the day on which the papers of the keeper arrive.",
+        "Moorings are let for 26 weeks, payable at the office of the harbor by the owner of the boat.",
+    )
+    assert (judge(claim, *evidence, beside).contradiction or 0.0) >= 0.6
+    assert judge(claim, *evidence, claim.replace("have", "get").replace("payable", "due")).contradiction == 0.0

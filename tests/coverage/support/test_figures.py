@@ -277,3 +277,21 @@ def test_what_short_answers_reckon(
         found.append(figures.origin(values(said)[0], said, answer.format(amount) or said))
     assert found[0] == "computed"
     assert found[1] != "computed"
+
+
+def test_a_number_that_stands_with_another_unit_alone_is_not_computed() -> None:
+    """Whatever operation happens to give it."""
+    evidence = "No fee is due in the last 49 days. We write 35 days before the end, and again 14 days before it."
+    assert origin("With 35 plus 14 in total, it is free in the last 49 weeks.", evidence) == "unknown"
+    assert origin("With 35 plus 14 in total, it is free in the last 49 days.", evidence) == "stated"
+
+
+@pytest.mark.parametrize(("total", "expected"), [("1,297.60", "computed"), ("1,279.60", "unknown")])
+def test_what_the_lines_of_an_answer_come_to_is_their_sum(total: str, expected: str) -> None:
+    """Each line counts by its last amount, that of an expression by what it comes to."""
+    answer = (
+        "- Weeks 1 to 12: 12 × EUR 39.90 = EUR 478.80\n- Weeks 13 to 24: 12 × EUR 61.90 = EUR 742.80\n"
+        f"- Crate: EUR 76.00\n\nThat adds up to EUR {total}."
+    )
+    evidence = "The hive costs EUR 39.90 a week for twelve weeks, then EUR 61.90. A crate is EUR 76."
+    assert origin(f"That adds up to EUR {total}.", evidence, "What are 24 weeks with a crate?", answer) == expected

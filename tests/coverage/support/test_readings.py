@@ -67,3 +67,10 @@ def test_a_day_that_is_left_out_is_no_name(claim: str, names: list[str]) -> None
         for name in Statement.read(Claim(text=claim, start=0, end=len(claim))).names
         if name.written.endswith(("day", "days"))
     ] == names
+
+
+def test_only_the_parts_of_a_compound_with_a_capital_are_names() -> None:
+    """ "VAT-inclusive" names nothing that must stand in the evidence, and "Larch-Peak" does."""
+    claim = "The fare is VAT-inclusive, and the Larch-Peak line is Oslo-based."
+    read = Statement.read(Claim(text=claim, start=0, end=len(claim)))
+    assert [name.stem for name in read.names] == ["larch", "peak", "oslo"]
