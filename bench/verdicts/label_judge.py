@@ -14,14 +14,13 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from bench.verdicts.model import Domain, Question
-from bench.verdicts.pipeline import MARK, REFUSALS, Index, bare, index_of, marks_of
+from bench.verdicts.pipeline import FRAMES, MARK, REFUSALS, Index, bare, index_of, marks_of
 from ragtrace.coverage import is_abstention
 from ragtrace.engines.calibration import Calibration
 
 __all__ = ["LabelJudge"]
 
 _WORD: Final = re.compile(r"[^\W_]+")
-_FRAME: Final = 5  # words that may be set before a quoted sentence
 _RUN: Final = 8  # words of a passage in a row, by which a sentence of it is known
 _NEARLY_ALL: Final = 0.9  # of the words that a claim has in common with a passage
 _SHORTEST: Final = 12  # characters of a text that can be found in another
@@ -136,9 +135,9 @@ def _plain(text: str) -> str:
 
 
 def _unframed(said: str) -> list[str]:
-    """A sentence without the first words, which may introduce it."""
-    words = said.split()
-    return [rest for place in range(1, min(_FRAME, len(words)) + 1) if len(rest := " ".join(words[place:])) >= 40]
+    """A sentence without the words that the pipeline sets before one that it quotes."""
+    frames = [_plain(frame.format("")) for frame in FRAMES]
+    return [said[len(frame) :].lstrip() for frame in frames if frame and said.startswith(f"{frame} ")]
 
 
 @lru_cache(maxsize=1 << 15)

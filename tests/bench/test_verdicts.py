@@ -341,6 +341,16 @@ def test_a_judge_that_knows_the_labels_is_right_of_sound_answers_and_evidence(to
         assert judge.answers([(question.question, pipeline.REFUSALS[0])])[0] < 0.5
 
 
+def test_a_judge_that_knows_the_labels_sees_what_is_altered_in_the_first_words(towns: Domain) -> None:
+    """A sentence that begins otherwise than the passage is not borne out; one that the pipeline introduces is."""
+    judge = LabelJudge(towns, 0.0)
+    passage = next(each for each in towns.passages.values() if len(each.text.split()) > 12)
+    sentence = passage.text.split(". ")[0]
+    rest = " ".join(sentence.split()[2:])
+    assert judge.verify([(f"According to the documents, {sentence}", passage.chunk)])[0][0] > 0.5
+    assert judge.verify([(f"It is not {rest}", passage.chunk)])[0][0] < 0.5
+
+
 def test_a_calibration_is_fitted_on_what_its_model_says(towns: Domain) -> None:
     """Claims are judged by the model where one is given, in copies as in the requests themselves, else by words."""
     setup = next(each for each in pipeline.SERVICES)
