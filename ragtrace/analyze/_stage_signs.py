@@ -193,7 +193,8 @@ def with_facets(signs: Signs, record: RequestRecord, facets: Sequence[Facet], ma
 
 
 def _is_foreign(text: str) -> bool:
-    return not coverage.is_english(text) or (not text.isascii() and not speaks_english(text))
+    has_letters = any(letter.isalpha() and not letter.isascii() for letter in text)  # "£" and "°" are of no language
+    return not coverage.is_english(text) or (has_letters and not speaks_english(text))
 
 
 def _question_signs(

@@ -42,17 +42,18 @@ def signs(
     meets: Sequence[int] = (),
     grades: JudgedRelevance | None = None,
     asked: str = "Who built the pier of Oxmoor?",
+    texts: Sequence[str] = PIERS,
 ) -> Signs:
     """Those of a request whose prompt holds the piers at these places of the ranking, counted from 1. ranks: what the
     retrievers gave the first two piers; meets: the piers that meet a facet, none for a question without facets."""
     candidates = tuple(
         Candidate(chunk_id=f"p{place}", rank=rank, score=score, text=text)
         for place, (rank, text, score) in enumerate(
-            zip((*ranks, *range(3, len(PIERS) + 1)), PIERS, SCORES, strict=True), 1
+            zip((*ranks, *range(3, len(texts) + 1)), texts, SCORES, strict=True), 1
         )
     )
     chunks = tuple(
-        PackedChunk(chunk_id=f"p{rank}", position=place, text=PIERS[rank - 1]) for place, rank in enumerate(packed, 1)
+        PackedChunk(chunk_id=f"p{rank}", position=place, text=texts[rank - 1]) for place, rank in enumerate(packed, 1)
     )
     record = united(
         RequestRecord(
@@ -86,6 +87,14 @@ def test_facets_that_a_chunk_on_another_matter_meets_give_it_no_lead() -> None:
     assert signs([1, 3], meets=[2]).left_facets == 1.0
     assert signs([1, 3], meets=[9]).left_facets == 0.0
     assert signs([1, 3], meets=[1]).packed_facets == 1.0
+
+
+def test_marks_that_english_lacks_make_no_chunk_foreign() -> None:
+    """A list of amounts has few function words; letters of another language beside them tell that it is none."""
+    amounts = "Tolls: Oxmoor pier, single £4, return £7. Moor buoys: weekly £30, monthly £95. Anglers: daily £2."
+    assert signs([1, 2], texts=[PIERS[0], amounts, *PIERS[2:]]).readable
+    foreign = "Zölle: Seebrücke Oxmoor, einfach £4, zurück £7. Bojen: wöchentlich £30. Angler: täglich £2."
+    assert not signs([1, 2], texts=[PIERS[0], foreign, *PIERS[2:]]).readable
 
 
 def test_the_best_grade_outside_of_the_prompt_is_set_against_the_best_in_it() -> None:
