@@ -23,7 +23,7 @@ from ragtrace.coverage.support.figures import Figures
 from ragtrace.coverage.support.lexical import Ground
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
 from ragtrace.coverage.text import content_words, is_prose, speaks_english
-from ragtrace.coverage.values import NUMBER_WORDS
+from ragtrace.coverage.values import NUMBER_WORDS, Value
 from ragtrace.coverage.verifier import TOGETHER, JudgedRelevance, log_odds
 from ragtrace.types import Candidate, Claim, Facet, PackedChunk, RequestRecord
 
@@ -436,12 +436,19 @@ def _is_cited(claim: Claim) -> bool:
 
 
 def _origins(statement: Statement, text: str, ground: Ground, figures: Figures, answer: str) -> list[str]:
-    """Where the values of a claim come from that its evidence does not state: `date`, or as `Figures.origin`."""
+    """Where the values of a claim come from that its evidence does not state: `date`, of one that no other date gives,
+    or as `Figures.origin`."""
     exact = [value for value in statement.stated if value.is_exact]
     unheld = [
         value for value in exact[:MOST] if not (ground.holds(value) or ground.is_asked(value) or ground.borders(value))
     ]
-    return ["date" if value.dates else figures.origin(value, text, answer) for value in unheld]
+    return [_origin(value, text, figures, answer) for value in unheld]
+
+
+def _origin(value: Value, text: str, figures: Figures, answer: str) -> str:
+    if value.dates:
+        return "computed" if figures.gives_date(value, text, answer) else "date"
+    return figures.origin(value, text, answer)
 
 
 def _odd(statement: Statement, ground: Ground, origins: Sequence[str], said: str) -> dict[str, int]:

@@ -332,8 +332,8 @@ def test_an_answer_that_says_what_is_not_there_need_not_cite() -> None:
 
 
 def test_one_wrong_thing_in_the_words_of_the_prompt_is_a_break() -> None:
-    """A value that stands nowhere, in an answer that has no other words than the prompt's, or something exchanged in its
-    place, in any; where the evidence is in doubt it is suspected. With gold evidence a copy does."""
+    """A value that stands nowhere, in an answer that has no other words than the prompt's, or something exchanged in
+    its place, in any; where the evidence is in doubt it is suspected. With gold evidence a copy does."""
     stray, exchanged = {"odd": 1, "absent": 1, "foreign": 0.2}, {"exchanged": 0.8, "contradicted": 0.8, "absent": 1}
     doubtful = {"pool_match": 0.3, "first_match": 0.3, "packed_match": 0.3, "pool_facets": 0.5, "packed_facets": 0.5}
     for wrong in (stray, exchanged):

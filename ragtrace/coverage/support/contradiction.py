@@ -55,7 +55,10 @@ _RESTRICTS: Final = re.compile(
 )
 _HOW_OFTEN: Final = frozenset("every each once twice after from".split())
 """Behind an "only" that restricts how often or when, and names no one of several things."""
+_IF: Final = re.compile(r"\b(?:if|unless|otherwise)\b", re.IGNORECASE)
+_BOUNDS: Final = frozenset(("limit", "level", "order"))  # opposites that two cases of one sentence may have
 _POUNDS: Final = frozenset(("GBP", "lb"))
+_WRITTEN_OUT: Final = re.compile(r"\d[^.;\n]*?(?:=|≈)\s?\W{0,3}$")
 
 
 class Said(NamedTuple):
@@ -241,6 +244,8 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
                     yield f"value {place}", Said(0.0, 1.0, f"{value.raw}, the evidence says {other.raw}", 0.5)
                 continue
             origin = origin_of(value)
+            if origin in ("computed", "stated") and _is_result(claimed.text, value):
+                continue  # 96 − 12 = 84: the figure is that of the sum, and no other one's
             if origin == "asked" or (origin == "stated" and len(evidence.values) >= CROWDED):
                 continue
             if kind == "value" and (value in sentence.beside or (origin != "unknown" and value.unit != stated.unit)):
@@ -277,6 +282,8 @@ def _kind(
         return None
     if relation in ("same", "loosely"):
         return "same"
+    if value.dates and value.dates == stated.dates and _turns_at(stated, evidence):
+        return "same"  # until 1902, when it was converted: so from 1902 on it was another
     if {value.unit, stated.unit} == _POUNDS and value.number == stated.number:
         return "same"  # "1350 pounds" is read as money
     if value.number == stated.number and value.unit != stated.unit and not value.dates and not stated.dates:
@@ -286,6 +293,18 @@ def _kind(
     if value.dates and stated.dates and abs(value.dates.days - stated.dates.days) > SAME_LENGTH * value.dates.days:
         return None
     return "value" if stated.kind != "number" or evidence.counts[index] == claimed.counts[place] else None
+
+
+def _is_result(text: str, value: Value) -> bool:
+    """Whether a sum that is written out stands before a value."""
+    return _WRITTEN_OUT.search(text[: value.start]) is not None
+
+
+def _turns_at(value: Value, evidence: Placed) -> bool:
+    """Whether a sentence says what changed at the end of a time: "until 1902, when"."""
+    return (
+        re.search(rf"{re.escape(value.raw)}\s*,?\s+(?:when|after\s+which)\b", evidence.text, re.IGNORECASE) is not None
+    )
 
 
 def _swapped(claimed: Placed, place: int, given: Placed, at: int) -> Value | None:
@@ -302,8 +321,11 @@ def _swapped(claimed: Placed, place: int, given: Placed, at: int) -> Value | Non
 def _of_opposites(claimed: Placed, given: Placed, held: float, *, with_agreed: bool) -> Iterator[tuple[str, Said]]:
     if claimed.switches_by_kind.keys().isdisjoint(given.switches_by_kind):
         return
+    has_cases = len(_IF.findall(given.text)) > 1
     agreeing: dict[tuple[int, int], bool] = {}
     for own, switch in enumerate(claimed.switches[:MOST]):
+        if has_cases and switch.kind in _BOUNDS:
+            continue  # ready "after 48 hours if it is up to 3 cm thick, after 60 if it is thicker"
         for there in given.switches_by_kind.get(switch.kind, ()) if not switch.loose else ():
             if there < MOST and (agrees := _agrees(claimed, own, given, there)) is not None:
                 agreeing[own, there] = agrees

@@ -16,14 +16,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain, combinations, islice, permutations
+from itertools import chain, combinations, islice, permutations, product
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from ragtrace.coverage.support._durations import Durations
 from ragtrace.coverage.support._placement import counted
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
 from ragtrace.coverage.text import cached_property, content_stems
 from ragtrace.coverage.values import NUMBER_WORDS, DateRange, Figure, Value, says, values
-from ragtrace.coverage.values.value import CODES, DAY, NO_AMOUNT, base
+from ragtrace.coverage.values.value import CODES, DAY, DEGREES, NO_AMOUNT, base
 
 __all__ = ["Figures", "Origin"]
 
@@ -33,13 +34,18 @@ MOST: Final = 16  # figures named by answer and question, and figures of the evi
 LONGEST: Final = 64  # numbers of an expression
 ROWS: Final = 6  # rows of the evidence that are taken to speak of what a claim speaks of
 BARE: Final = 1  # words beside a figure of a claim that says nothing of how the figure came about
+BY_CHANCE: Final = 3  # digits of a figure that two named ones hardly give by chance, as their sum or difference
+CLAUSE: Final = 60  # characters before a figure that say what it is of, in a claim that tells of several
 SPECIFIC: Final = 4  # digits of a figure that hardly comes about by chance, so that no word need name the operation
 NEAR: Final = 0.5  # share of the words of the best row that such a row has
 _OPERATIONS: Final = {
     "sum": r"""total | altogether | combined | together | sum | in\s+all | overall | plus | and\s+another |
         add\w* | until | made\s+up\s+of""",
     "difference": r"""differ\w* | minus | more | less | fewer | higher | lower | longer | shorter | later |
-        earlier | cheaper | dearer | smaller | larger | bigger | above | below | ahead | behind | increas\w* |
+        earlier | cheaper | dearer | smaller | larger | bigger | warmer | colder | cooler | hotter | heavier | lighter
+        | taller | deeper | wider | narrower | faster | slower | older | younger | stronger | weaker | closer | nearer
+        | farther | further | better | worse | by\s+(?:about|around|roughly|some|almost|nearly)?\s*\d | above | below
+        | ahead | behind | increas\w* |
         decreas\w* | declin\w* | grew | grow\w* | rose | risen | rises? | rising | fell | fallen |
         falls? | drop\w* | changed? | (?:up|down|be|come)\s+by | went\s+(?:up|down|by) | leaves? | left | remain\w* |
         sav(?:e|es|ed|ing|ings) | gap | exceed\w* | gain\w* | los(?:t|s|e|es|ing) | reduc\w* | cut | rest | not
@@ -47,8 +53,9 @@ _OPERATIONS: Final = {
     "product": r"""times | multipl\w+ | each | per | every | twice | half | doubl\w* | tripl\w* | \w*fold |
         annual\w* | monthly | yearly | daily | makes? | comes?\s+to | works\s+out | amounts?\s+to | equals? |
         altogether | total | in\s+all | corresponds? | use[sd]? | needs? | pay | costs? | \d\s?(?:\w+\s)?an?(?=\s\w)""",
-    "ratio": r"""ratio | divid\w* | per | each | every | averaged?s? | mean | times | twice | half | halv\w* | doubl\w*
-        | tripl\w* | (?:an?|one|two|three)[\s-](?:third|quarter)s? | split | monthly | yearly |
+    "ratio": r"""ratio | (?:two|three|four|five|seven|nine)[\s-](?:third|quarter|fifth|sixth|eighth|tenth)s
+        | one\s+in\s+(?:two|three|four) | divid\w* | per | each | every | averaged?s? | mean | times | twice | half
+        | halv\w* | doubl\w* | tripl\w* | (?:an?|one|two|three)[\s-](?:third|quarter)s? | split | monthly | yearly |
         annual\w* | weekly | daily | \w*fold | quotient | makes?""",
     "mean": r"averaged?s? | mean | midpoint | halfway",
     "share": r"""shares? | proportion\w* | fraction | out\s+of | of | makes?\s+up | made\s+up | represent\w*
@@ -77,12 +84,20 @@ _ROUNDS: Final = re.compile(
 )
 _PLAIN: Final = frozenset(("sum", "difference", "product", "ratio", "growth"))
 _CONSTANTS: Final = (
-    (r"\bhalf\b|\bhalv|\btwice\b|\bdoubl|\btwofold", (2.0,)), (r"\bthird|\btripl|\bthreefold", (3.0,)),
-    (r"\bquarter", (4.0,)), (r"\btwo[\s-]thirds", (1.5,)), (r"\bthree[\s-]quarters", (4 / 3,)),
+    (r"\bhalf\b|\bhalv|\btwice\b|\bdoubl|\btwofold|\bin\s+two\b", (2.0,)),
+    (r"\bthird|\btripl|\bthreefold|\bin\s+three\b", (3.0,)), (r"\bquarter|\bin\s+four\b", (4.0,)),
     (r"\bmonth", (12.0, 30.0)), (r"\bweek", (7.0, 52.0)), (r"\bday|\bdaily", (7.0, 30.0, 365.0, 24.0)),
     (r"\byear|\bannual|\bannum", (12.0, 52.0, 365.0)), (r"\bhour", (24.0, 60.0)), (r"\bminute", (60.0,)),
 )  # fmt: skip
 _PARTS_OF_ONE: Final = frozenset((2.0, 3.0, 4.0))  # a half, a third, a quarter
+_LARGER: Final = {"g": 1000.0, "ml": 1000.0, "m": 1000.0, "kg": 1000.0, "cm": 100.0, "minute": 60.0}
+"""How many of a unit make the one by which prices and rates are told."""
+_FRACTION_WORDS: Final = re.compile(
+    r"\b(two|three|four|five|six|seven|eight|nine)[\s-](thirds|quarters|fifths|sixths|sevenths|eighths|ninths|tenths)\b",
+    re.IGNORECASE,
+)
+_PARTS_OF: Final = ("thirds", "quarters", "fifths", "sixths", "sevenths", "eighths", "ninths", "tenths")
+_FRACTIONS: Final = {"half": 0.5, "third": 1 / 3, "quarter": 0.25, "fifth": 0.2, "tenth": 0.1}
 _SCALES: Final = (1e3, 1e6, 1e9)
 _SCALED: Final = re.compile(r"(?:hundred|thousand|k|million|m|mn|billion|bn|trillion)\b|000$", re.IGNORECASE)
 _FRACTION: Final = re.compile(r"[.,](\d+)(?!.*\d[.,])")
@@ -96,6 +111,7 @@ _AT_PRICE: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _AND: Final = re.compile(r"\s?(?:\{[\w-]+\}|\[\d+\])?,?\s(?:and|plus)\s|,\s", re.IGNORECASE)
+_BREAK: Final = re.compile(r"[,.;:!?]|\band\b", re.IGNORECASE)
 _TERM: Final = re.compile(r"(?<![\w.,])(\d[\d.,]*\d|\d)")
 _SIGNS: Final = {"+": "+", "-": "-", "−": "-", "–": "-", "×": "*", "x": "*", "*": "*", "·": "*", "÷": "/", "/": "/",
                  "plus": "+", "minus": "-", "times": "*", "divided by": "/", "less": "-"}  # fmt: skip
@@ -169,6 +185,10 @@ class Figures:
         self._parts = parts
         self._asked = asked
         self._near: dict[str, list[_Operand]] = {}
+
+    @cached_property
+    def _durations(self) -> Durations:
+        return Durations(self._parts, self._asked)
 
     @cached_property
     def _exact(self) -> list[float]:
@@ -250,6 +270,10 @@ class Figures:
         known = self._per_cent if value.unit == "%" else () if value.unit else self._of_one
         return _has(known, number) or (value.unit in CODES and _has(self._unscaled, number))
 
+    def gives_date(self, value: Value, claim: str, answer: str = "") -> bool:
+        """Whether a date follows from another one and a length of time (see `Durations`)."""
+        return self._durations.gives_date(value, claim, answer)
+
     def origin(self, value: Value, claim: str, answer: str = "") -> Origin:
         """Where a figure of a claim comes from. Dates and versions are not asked here.
 
@@ -280,6 +304,8 @@ class Figures:
         parts = (1.0, 0.01) if has_pence else (1.0,)
         results = self._results(value, claim, wording)
         if any(abs(part * number - abs(value.number)) <= slack for number in results for part in parts):
+            return "computed"
+        if self._durations.gives_length(value, claim, answer, slack) or self.gives_date(value, claim, answer):
             return "computed"
         return "unproven" if wording.computes else "unknown"
 
@@ -317,21 +343,23 @@ class Figures:
         if _is_specific(value):
             cues, told = cues | _PLAIN, told | _PLAIN
         own = _others(wording.own, value)
-        given = self._given(text)
+        given = list(dict.fromkeys([*self._given(text), *self._given(_clause(claim, value))]))
         if wording.is_rough or len(_DIGITS.sub("", value.raw)) > 1:
             yield from (number for one in given if (number := _in(value.unit, one)) is not None)
         rest = [one for one in _others(wording.rest, value) if one not in own]
         if len(_DIGITS.sub("", value.raw)) < 2:  # of the evidence, what counts the same: "nine missing months" of 24
             given = [one for one in given if value.unit and one.unit == value.unit]
             cues &= {"difference"}
+        exact = {"sum", "difference"} if len(_DIGITS.sub("", value.raw).strip("0")) >= BY_CHANCE else frozenset()
         for one, two in combinations([*own, *rest, *given], 2):
             if one.is_named and two.is_named:
-                yield from _combined(value.unit, one, two, told)
+                yield from _combined(value.unit, one, two, told | exact)
             elif one.is_named or two.is_named:
                 yield from _combined(value.unit, one, two, cues)
             elif one.is_beside(two):
                 yield from _combined(value.unit, one, two, wording.cues)
         yield from _several(value.unit, own, told, text)
+        yield from _in_proportion(value.unit, own, given)
         if (
             len(_DIGITS.sub("", value.raw)) >= SPECIFIC and "product" in told
         ):  # 25 users at 34 dollars a month, in a year
@@ -343,8 +371,20 @@ class Figures:
             yield from (1 + sign * figure.value.number / 100 for _, figure in self._figures for sign in (1, -1)
                         if figure.value.unit == "%")  # fmt: skip
         yield from _times(value.unit, [*own, *given], wording)
+        yield from self._parts_told(value.unit, given)
         yield from _spans(value, wording.dates)
         yield from self._opened(value.unit, text)
+
+    def _parts_told(self, unit: str, given: Sequence[_Operand]) -> Iterator[float]:
+        """What the evidence tells as a part of a figure beside it: 800 where a third of 2,400 died, and the rest."""
+        rows = {operand.row for operand in given}
+        for part, figure in self._figures:
+            if (part, figure.row) not in rows:
+                continue
+            number = _in(unit, _Operand(abs((figure.meant or figure.value).number), figure.value.unit))
+            shares = [share for word, share in _FRACTIONS.items() if word in figure.words]
+            if number is not None and number >= 10:
+                yield from (number * each for share in shares for each in (share, 1 - share))
 
     def _given(self, text: str) -> list[_Operand]:
         """The figures of those rows of the evidence that have most of the words of claim and question."""
@@ -476,7 +516,7 @@ def _wording(claim: str, asked: str, answer: str) -> _Wording:
         told=cues | {"sum", "difference", "product", "ratio"} if _SAYS_SO.search(claim) else cues,
         own=_operands([*values(claim), *values(asked)]),
         rest=_operands(values(answer)),
-        constants=frozenset(
+        constants=frozenset(_fractions_told(text)).union(
             number for words, numbers in _CONSTANTS if re.search(words, text, re.IGNORECASE) for number in numbers
         ),
         dates=tuple([value.dates for value in values(text) if value.dates and not value.dates.is_open][:8]),
@@ -484,6 +524,12 @@ def _wording(claim: str, asked: str, answer: str) -> _Wording:
         is_rough=_ROUNDS.search(claim) is not None,
         computes=_COMPUTES.search(claim) is not None,
     )
+
+
+def _fractions_told(text: str) -> Iterator[float]:
+    """What fractions in words divide by: "four fifths" by 1.25."""
+    for count, part in _FRACTION_WORDS.findall(text.casefold()):
+        yield (_PARTS_OF.index(part) + 3) / NUMBER_WORDS[count]
 
 
 def _operands(found: Iterable[Value]) -> tuple[_Operand, ...]:
@@ -502,6 +548,8 @@ def _in(unit: str, operand: _Operand) -> float | None:
         return operand.number
     if unit in CODES or operand.unit in CODES:
         return None
+    if "degree" in (unit, operand.unit) and {unit, operand.unit} <= DEGREES:
+        return operand.number
     (dimension, scale, offset), (other, other_scale, other_offset) = base(unit), base(operand.unit)
     return (operand.number * other_scale + other_offset - offset) / scale if dimension == other else None
 
@@ -516,6 +564,7 @@ def _combined(unit: str, one: _Operand, two: _Operand, operations: Set[str]) -> 
             yield first + second
         if "difference" in operations:
             yield abs(first - second)
+            yield from _in_other_degrees(unit, one, two)
         if "mean" in operations:
             yield (first + second) / 2
     for number, other, of in ((first, two, one), (second, one, two)):
@@ -526,6 +575,8 @@ def _combined(unit: str, one: _Operand, two: _Operand, operations: Set[str]) -> 
         is_counted = other.unit != unit and (unit or not of.unit) and is_price
         if "product" in operations and is_apart and other.unit not in _PERCENT and (is_counted or both_named):
             yield number * other.number
+            if scale := _LARGER.get(other.unit):
+                yield number * other.number / scale  # 180 g at 2.10 a kilogram, 90 minutes at 60 an hour
         if other.unit == "%" and unit != "%":
             yield number * other.number / 100
             if operations & {"growth", "difference", "sum"}:
@@ -542,6 +593,15 @@ def _combined(unit: str, one: _Operand, two: _Operand, operations: Set[str]) -> 
             yield from (100 - 100 * one.number / converted, 100 - 100 * converted / one.number)
         if "growth" in operations:
             yield from (100 * abs(one.number / converted - 1), 100 * abs(converted / one.number - 1))
+
+
+def _in_other_degrees(unit: str, one: _Operand, two: _Operand) -> Iterator[float]:
+    """A difference of temperatures on the other scale: 1.6 °C are 2.9 °F."""
+    scale = {("fahrenheit", "celsius"): 1.8, ("celsius", "fahrenheit"): 1 / 1.8}.get(
+        (unit, one.unit if one.unit == two.unit else "")
+    )
+    if scale:
+        yield abs(one.number - two.number) * scale
 
 
 def _products(unit: str, one: _Operand, two: _Operand) -> Iterator[float]:
@@ -569,6 +629,25 @@ def _several(unit: str, own: Sequence[_Operand], operations: Set[str], text: str
         yield from (one - two - three for one in numbers for two, three in combinations(numbers, 2))
     if unit == "%" and operations & {"difference", "sum"}:
         yield from (100 - number for number in numbers)
+
+
+def _in_proportion(unit: str, own: Sequence[_Operand], given: Sequence[_Operand]) -> Iterator[float]:
+    """What a row of the evidence says of so much, for as much as is named: of 250 ml, for 400."""
+    rows: dict[tuple[int, int], list[_Operand]] = {}
+    for operand in given:
+        rows.setdefault(operand.row, []).append(operand)
+    for named, row in product(own, rows.values()):
+        for base_of in row if named.unit else ():
+            if base_of.unit == named.unit and base_of.number:
+                yield from (number * named.number / base_of.number for other in row if other is not base_of
+                            if (number := _in(unit, other)) is not None and other.unit == unit)  # fmt: skip
+
+
+def _clause(claim: str, value: Value) -> str:
+    """The part of a claim that says what a figure is of: from the figure before it to the next break."""
+    before = claim[max(0, value.start - CLAUSE) : value.start]
+    start = max((match.end() for match in _TERM.finditer(before)), default=0)
+    return f"{before[start:]} {_BREAK.split(claim[value.end : value.end + CLAUSE // 3])[0]}"
 
 
 def _times(unit: str, operands: Sequence[_Operand], wording: _Wording) -> Iterator[float]:

@@ -281,12 +281,17 @@ class Ground:
         return frozenset(
             place
             for place, value in enumerate(statement.values[:MOST_COMPUTED])
-            if value.dates is None
-            and value.kind != "version"
+            if value.kind != "version"
             and not statement.placed.named[place]
             and not self.holds(value)
-            and self._figures.origin(value, statement.placed.text, answer) == "computed"
+            and self._follows(value, statement.placed.text, answer)
         )
+
+    def _follows(self, value: Value, claim: str, answer: str) -> bool:
+        """Whether arithmetic gives a figure or a date."""
+        if value.dates:
+            return self._figures.gives_date(value, claim, answer)
+        return self._figures.origin(value, claim, answer) == "computed"
 
     def lacks(self, statement: Statement, known: frozenset[int] = frozenset()) -> str | None:
         """The first value, else the first name of a claim that no part states; None where all are stated.
@@ -308,8 +313,10 @@ class Ground:
             return "asked"
         if self.holds(value):
             return "stated"
-        if value.dates or value.kind == "version":
+        if value.kind == "version":
             return "unknown"
+        if value.dates:
+            return "computed" if self._figures.gives_date(value, statement.placed.text, answer) else "unknown"
         return self._figures.origin(value, statement.placed.text, answer)
 
     def is_asked(self, value: Value) -> bool:

@@ -60,7 +60,7 @@ def _pattern(foreign: bool, small: bool) -> re.Pattern[str]:
         | (?P<y10>{_YEAR})[\s-]?q(?P<q10>[1-4])
         | (?:h(?P<h6>[12])|(?P<p6>first|second)\s+half)\s*(?:of\s+)?(?P<y11>{_YEAR})
         | {fiscal}\s*(?P<f7>{_YEAR}|(?<=fy)\d\d|(?<=[’'])\d\d)(?:[/–-](?P<g7>{_YEAR}|\d\d))?
-        | (?P<y12>{_YEAR})[/–-](?P<z12>\d\d)(?![/–-]\d)
+        | (?P<y12>{_YEAR})(?P<s12>[/–-])(?P<z12>\d\d)(?![/–-]\d)
         | (?P<decade>(?:19|20)\d0)s
         | (?P<y6>{_YEAR})\s*(?:-|–|—|\bto\b|\bthrough\b|\buntil\b)\s*(?P<y7>{_YEAR})(?!-?\d)
         | (?P<yJ>{_YEAR})\s?[年년](?:\s?(?P<mJ>\d{{1,2}})[月월](?:\s?(?P<dJ>\d{{1,2}})[日일])?)?
@@ -128,10 +128,16 @@ def _fiscal(given: dict[str, str]) -> DateRange:
     return _years(first, _full_year(given["g7"]) if "g7" in given else first)
 
 
+_LONGEST: Final = 60  # years from one to another whose century is not written
+
+
 def _season(given: dict[str, str]) -> DateRange:
-    """2018/19 is both years; 2018/07 is none, since its second part does not follow."""
-    first, last = int(given["y12"]), _full_year(given["z12"])
-    if last != first + 1:
+    """2018/19 is both years, and 1961–70 all ten; 2018/07 is none, since its second part does not follow, nor is
+    2018-07, which may be a month."""
+    first, part = int(given["y12"]), int(given["z12"])
+    last = first - first % 100 + part + (100 if part < first % 100 else 0)
+    is_span = last > first and (given["s12"] == "–" or (given["s12"] == "-" and part > 12))
+    if last != first + 1 and not (is_span and last <= first + _LONGEST):
         raise ValueError(given["y12"])
     return _years(first, last)
 

@@ -96,7 +96,7 @@ _ONES: Final = tuple(word for word, number in NUMBER_WORDS.items() if 0 < number
 _SCALES: Final = {"hundred": 1e2, "thousand": 1e3, "k": 1e3, "million": 1e6, "m": 1e6, "mn": 1e6, "billion": 1e9,
                   "bn": 1e9, "trillion": 1e12}  # fmt: skip
 _SIGNS: Final = "".join(CURRENCIES)
-_UNIT: Final = r"%|°[cf]\b|k?m²|m³|k?mg?/[hdl]l?\b|m?l/(?:min|h)\b|mmol/l\b|[a-zà-ÿµμ]+"
+_UNIT: Final = r"%|°[cf]\b|k?m²|m³|(?:k?m|ft)[23]\b|k?mg?/[hdl]l?\b|m?l/(?:min|h)\b|mmol/l\b|[a-zà-ÿµμ]+"
 _GOES_ON: Final = (  # "eight to ten minutes": the minutes are ten's; "three pallets mean EUR 45": the euros are 45's
     rf"(?!(?:to|or|and|{'|'.join(NUMBER_WORDS)})\b|(?:{'|'.join(sorted(CODES))})\s\d)"
 )
@@ -130,7 +130,11 @@ _WRITTEN_TAIL: Final = re.compile(
     rf"(?:[-\s]?{_GOES_ON}(?:per\s?cent\b|[{_SIGNS}]|{_UNIT}))?(?:\s{_GOES_ON}[a-zà-ÿµ]+)?", re.IGNORECASE
 )
 _TAIL_TOKEN: Final = re.compile(rf"[{_SIGNS}]|{_UNIT}", re.IGNORECASE)
-_POWER: Final = re.compile(r"(?:square|cubic)\s(?:met(?:er|re)|kilomet(?:er|re)|f(?:oo|ee)t)s?\b", re.IGNORECASE)
+_POWER: Final = re.compile(
+    r"(?:square|cubic|sq|cu)\s(?:met(?:er|re)|kilomet(?:er|re)|f(?:oo|ee)t|k?m\b|ft\b)s?\b", re.IGNORECASE
+)
+_SHORT_POWER: Final = {"sq": "square", "cu": "cubic"}
+_SHORT_LENGTH: Final = {"m": "meter", "km": "kilometer", "ft": "feet"}
 _RATE: Final = frozenset(("a", "an", "each", "every", "per"))
 _PER_CENT: Final = re.compile(r"per\s?cent\b", re.IGNORECASE)
 _POINTS: Final = re.compile(r"[\s-]points?\b", re.IGNORECASE)
@@ -258,11 +262,17 @@ def _tail(tail: str, money: bool) -> tuple[float, str, int]:
         if name in _RATE and not _PER_CENT.match(tail, token.start()):
             break  # "60 calls a minute" are no minutes, "24.88 p per kWh" no energy
         power = _POWER.match(tail, token.start())  # "square metres" are no metres
-        unit, behind = (unit_of(power[0]), power.end()) if power else (unit_of(token.group()), token.end())
+        unit, behind = (_power(power[0]), power.end()) if power else (unit_of(token.group()), token.end())
         if unit:
             points = _POINTS.match(tail, token.end()) if unit == "%" else None
             return (scale, "percentage point", points.end()) if points else (scale, unit, behind)
     return scale, "", end
+
+
+def _power(written: str) -> str:
+    """The unit of an area or a volume in words: "square metres", "sq m"."""
+    power, length = written.casefold().split()
+    return unit_of(f"{_SHORT_POWER.get(power, power)} {_SHORT_LENGTH.get(length, length)}")
 
 
 _REACH: Final = 40  # characters before a number in which the word stands that it belongs to

@@ -106,10 +106,10 @@ _POINTED: Final = re.compile(r"([01]?\d|2[0-4])\.([0-5]\d)")
 _DIGITS: Final = re.compile(r"\d+")
 _CALENDAR: Final = frozenset(("month", "year"))  # a month is 28 to 31 days
 _SAME: Final = 0.5  # share of the shorter interval from which two dates are the same
-_SAME_SPAN: Final = 0.9  # share of the longer of two spans of years
+_SAME_SPAN: Final = 0.89  # "the 2010s" are 2011 to 2020; share of the longer of two spans of years
 _YEAR: Final = 366
 _AS_EXACT: Final = 2.5  # times as long may the time be that states another: "in May" does not say May 4
-_DEGREES: Final = frozenset(("degree", "°c", "°f", "celsius", "fahrenheit"))
+DEGREES: Final = frozenset(("degree", "°c", "°f", "celsius", "fahrenheit"))
 
 
 def same_value(one: Value, other: Value) -> bool:
@@ -200,7 +200,7 @@ def same_kind(one: Value, other: Value) -> bool:
 
 def _degrees(one: Value, other: Value) -> bool:
     """Whether one says degrees without a scale and the other says of which."""
-    return {one.unit, other.unit} <= _DEGREES and "degree" in (one.unit, other.unit)
+    return {one.unit, other.unit} <= DEGREES and "degree" in (one.unit, other.unit)
 
 
 def _same_dates(one: Value, other: Value) -> bool:
@@ -273,10 +273,12 @@ _PINT: Final = {
     "mph": "mile / hour", "km/h": "kilometer / hour", "kmh": "kilometer / hour", "hz": "hertz", "khz": "kilohertz",
     "mhz": "megahertz", "ghz": "gigahertz", "celsius": "degC", "°c": "degC", "fahrenheit": "degF", "°f": "degF",
     "kelvin": "kelvin", "acre": "acre", "hectare": "hectare", "sqm": "meter ** 2", "m²": "meter ** 2",
-    "km²": "kilometer ** 2", "square meter": "meter ** 2", "square metre": "meter ** 2",
+    "m2": "meter ** 2", "km²": "kilometer ** 2", "km2": "kilometer ** 2", "square meter": "meter ** 2",
+    "square metre": "meter ** 2",
     "square kilometer": "kilometer ** 2", "square kilometre": "kilometer ** 2", "square foot": "foot ** 2",
     "square feet": "foot ** 2", "cbm": "meter ** 3", "m³": "meter ** 3", "cubic meter": "meter ** 3",
-    "cubic metre": "meter ** 3", "cubic foot": "foot ** 3", "cubic feet": "foot ** 3", "bar": "bar",
+    "cubic metre": "meter ** 3", "cubic foot": "foot ** 3", "cubic feet": "foot ** 3",
+    "m3": "meter ** 3", "ft2": "foot ** 2", "ft3": "foot ** 3", "bar": "bar",
     "psi": "psi", "kpa": "kilopascal", "mmhg": "mmHg", "calorie": "calorie",
     "kcal": "kilocalorie", "kj": "kilojoule", "joule": "joule", "mg/dl": "milligram / deciliter", "degree": "degree",
     "mg/l": "milligram / liter", "mmol/l": "millimole / liter", "ml/min": "milliliter / minute",

@@ -458,8 +458,8 @@ def test_items_of_a_list_and_cases_that_are_denied_contradict_nothing(claim: str
         ),
         (  # another span of time, of another unit
             "After three years without a launch of the boat.",
-            "The berth lapses if the keel has not been laid within three years. On application it is kept. The launch of "
-            "the boat must be announced without delay, one week ahead.",
+            "The berth lapses if the keel has not been laid within three years. On application it is kept. The launch "
+            "of the boat must be announced without delay, one week ahead.",
             "After four years without a launch of the boat.",
         ),
         (  # the value stands in the next sentence of the same item
@@ -501,3 +501,33 @@ def test_a_value_that_stands_elsewhere_contradicts_where_another_one_stands_in_i
     )
     assert (judge(claim, *evidence, beside).contradiction or 0.0) >= 0.6
     assert judge(claim, *evidence, claim.replace("have", "get").replace("payable", "due")).contradiction == 0.0
+
+
+TABLE = """| Rank | Player | Goals | of which penalties | Matches |
+|---|---|---|---|---|
+| 1 | Anna Holm | 96 | 12 | 14 |
+| 2 | Ida Brandt | 84 | 30 | 14 |"""
+
+
+def test_the_result_of_a_sum_is_no_other_figure_of_its_row() -> None:
+    """A right sum that is written out, whose result stands in another row; a wrong one gives another figure."""
+    assert judge("Anna Holm: 96 − 12 = 84", TABLE).contradiction == 0.0
+    assert (judge("Anna Holm: 96 − 12 = 83", TABLE).contradiction or 0.0) > 0.5
+
+
+def test_two_cases_of_one_sentence_are_no_opposites() -> None:
+    """Each has a bound of its own; where there is one case alone, another bound is the opposite."""
+    claim = "A fillet of more than 3 cm is ready after 60 hours."
+    cases = judge(claim, "A fillet is ready after 48 hours if it is up to 3 cm thick, after 60 hours if it is thicker.")
+    single = judge(claim, "A fillet of up to 3 cm is ready after 60 hours.")
+    assert cases.contradiction == 0.0
+    assert (single.contradiction or 0.0) >= 0.5
+
+
+def test_what_held_until_a_year_when_it_changed_is_another_from_then_on() -> None:
+    """Where nothing says that it changed, from and until are opposites."""
+    claim = "The mill has run on steam from 1902 onwards."
+    changed = judge(claim, "The mill ran on water until 1902, when it was converted to steam.")
+    ended = judge(claim, "The mill ran on steam until 1902, and has stood still.")
+    assert changed.contradiction == 0.0
+    assert (ended.contradiction or 0.0) > 0.0

@@ -295,3 +295,71 @@ def test_what_the_lines_of_an_answer_come_to_is_their_sum(total: str, expected: 
     )
     evidence = "The hive costs EUR 39.90 a week for twelve weeks, then EUR 61.90. A crate is EUR 76."
     assert origin(f"That adds up to EUR {total}.", evidence, "What are 24 weeks with a crate?", answer) == expected
+
+
+BAY = (
+    "In the sixties the bay had 5.1 °C on average, in the last ten years 6.7 °C. A crab eats 180 g of mussels; a "
+    "kilogram costs 2.10 crowns."
+)
+LOAF = """- 500 g flour
+- 340 g water
+- 5 g dried yeast
+
+You may halve the yeast in any of our white doughs and let them rise in the fridge overnight, for 10 to 16 hours."""
+SCORES = """| Player | Goals | of which penalties |
+|---|---|---|
+| Anna Holm | 98 | 41 |
+| Ida Brandt | 91 | 0 |
+
+The trophy for the top scorer counts all goals; that penalties be left out was proposed."""
+MILK = """| 250 ml buttermilk | 235 ml milk and 15 ml lemon juice |
+| 120 ml wine | 110 ml stock |"""
+POLL = "Of roughly 2,400 inhabitants about a third voted; 2,915 letters were sent."
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence", "question"),
+    [
+        ("By about 1.6 degrees.", BAY, "How much warmer has the bay become on average?"),
+        ("It is 1.6 degrees Celsius warmer, some 2.9 °F, than in the sixties on average in the bay.", BAY, ""),
+        (
+            "About 0.38 crowns: it eats 180 g, and a kilogram costs 2.10 crowns.",
+            BAY,
+            "What does it cost to feed a crab?",
+        ),
+        ("Halve the dried yeast to 2.5 g and let the dough rise overnight in the fridge.", LOAF, ""),
+        (
+            "All of the 91 goals of Brandt count, whereas Holm is left with 57.",
+            SCORES,
+            "Who was top scorer without penalties?",
+        ),
+        ("Mix 376 ml of milk with 24 ml of lemon juice.", MILK, "How do I make 400 ml of buttermilk?"),
+        ("About 800 inhabitants voted.", POLL, "How many inhabitants voted?"),
+        ("About 800: one in three of the 2,400.", POLL, ""),
+        ("About 1,600 inhabitants did not vote.", POLL, ""),
+        ("About 2,330: four fifths of the 2,915 letters.", POLL, ""),
+    ],
+)
+def test_figures_in_words_and_on_other_scales_compute(claim: str, evidence: str, question: str) -> None:
+    """A difference of temperatures, grams at a price by the kilogram, parts that evidence or claim tell in words."""
+    figures = [value for value in values(claim) if not value.dates and value.number not in (1, 3, 4)]
+    found = [Figures([Reading(evidence)], question).origin(figure, claim) for figure in figures]
+    assert "computed" in found
+    assert {"computed", "stated"}.issuperset(found)
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence", "question"),
+    [
+        ("By about 1.9 degrees.", BAY, "How much warmer has the bay become on average?"),
+        ("Halve the dried yeast to 3.5 g and let the dough rise overnight in the fridge.", LOAF, ""),
+        ("Holm is left with 67.", SCORES, "Who was top scorer without penalties?"),
+        ("Mix 356 ml of milk.", MILK, "How do I make 400 ml of buttermilk?"),
+        ("About 700 inhabitants voted.", POLL, "How many inhabitants voted?"),
+        ("About 2,630: four fifths of the 2,915 letters.", POLL, ""),
+    ],
+)
+def test_other_figures_do_not(claim: str, evidence: str, question: str) -> None:
+    """Nearby as they may be."""
+    figure = next(value for value in values(claim) if not value.dates)
+    assert Figures([Reading(evidence)], question).origin(figure, claim) in ("unknown", "unproven")

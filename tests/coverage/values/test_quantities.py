@@ -28,6 +28,10 @@ from tests.coverage.values.quantities import quantity_of
         ("24.88 p per kWh", 24.88, ""),
         ("5 pages per minute", 5.0, "page"),
         ("20 per cent of it", 20.0, "%"),
+        ("900 m2 of floor", 900.0, "sqm"),
+        ("900 sq m of floor", 900.0, "sqm"),
+        ("40 sq ft", 40.0, "square foot"),
+        ("30 m3 of gas", 30.0, "cbm"),
     ],
 )
 def test_marks_are_read_as_they_are_meant(text: str, number: float, unit: str) -> None:
