@@ -23,8 +23,8 @@ from ragtrace.alerts._recording_rules import (
 )
 from ragtrace.alerts.settings import BurnRate, Duration
 from ragtrace.errors import ConfigurationError
+from ragtrace.formats import parse_span
 from ragtrace.registry import Instrument, StageInfo
-from ragtrace.times import parse_span
 
 __all__ = ["ALL_SEGMENTS", "labeled_owner", "of_burn", "of_instrument", "of_suspicion"]
 

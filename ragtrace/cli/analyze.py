@@ -13,7 +13,7 @@ import typer
 from ragtrace.cli.terminal import Ending, JsonOption, StoreOption, console, option, print_json, print_table, progress
 from ragtrace.config import SETTINGS
 from ragtrace.errors import ConfigurationError
-from ragtrace.times import TIMES, parse_time, shown_span
+from ragtrace.formats import TIMES, parse_time, shown_span
 
 if TYPE_CHECKING:
     from ragtrace.store import JobRow, JobState

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, print_json, print_table
-from ragtrace.times import TIMES, shown_time
+from ragtrace.formats import TIMES, shown_time
 
 if TYPE_CHECKING:
     from ragtrace.analyze.worker import WorkerSettings

@@ -12,7 +12,7 @@ import typer
 
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, progress
 from ragtrace.errors import ConfigurationError
-from ragtrace.times import parse_span, shown_time, written_time
+from ragtrace.formats import parse_span, shown_time, written_time
 
 if TYPE_CHECKING:
     from ragtrace.store import Erased, Kept, Space

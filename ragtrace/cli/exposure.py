@@ -10,7 +10,7 @@ import typer
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table, progress
 from ragtrace.cli.triage import ServiceOption, SinceOption, UntilOption
 from ragtrace.errors import ConfigurationError
-from ragtrace.times import TIMES, shown_time
+from ragtrace.formats import TIMES, shown_time
 
 if TYPE_CHECKING:
     from ragtrace.analyze.exposure_experiment import ExperimentReport

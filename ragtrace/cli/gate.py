@@ -13,7 +13,7 @@ import typer
 
 from ragtrace.cli.label import LabelerOption, ask_label, labeler_name, print_request
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table, progress
-from ragtrace.times import shown_time, written_time
+from ragtrace.formats import shown_time, written_time
 
 if TYPE_CHECKING:
     from ragtrace.gate.labels import LabelTask

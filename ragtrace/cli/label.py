@@ -14,7 +14,7 @@ import typer
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, print_json, print_table
 from ragtrace.cli.triage import ServiceOption, SinceOption, UntilOption
 from ragtrace.config import variable
-from ragtrace.times import shown_time
+from ragtrace.formats import shown_time
 
 if TYPE_CHECKING:
     from ragtrace.store import Drawing, RequestLabel, Store

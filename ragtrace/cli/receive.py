@@ -230,7 +230,7 @@ def import_golds(
         _unmatched(unasked, unknown)
         typer.echo(f"ragtrace analyze --again --service {shlex.quote(whose)} judges the stored requests by them.")
     elif known:
-        from ragtrace.triage.rendering import named_services
+        from ragtrace.formats import named_services
 
         typer.echo(
             f"warning: no request of service {whose!r} is stored; the store has {named_services(known)}: "

@@ -11,9 +11,9 @@ import typer
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, print_json, print_table
 from ragtrace.config import variable
 from ragtrace.errors import ConfigurationError
+from ragtrace.formats import parse_time, shown_time
 from ragtrace.registry.wording import REASONS, VERDICTS
 from ragtrace.safe_text import harmless
-from ragtrace.times import parse_time, shown_time
 from ragtrace.types import Stage
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import typer
 
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, print_json, print_table
 from ragtrace.errors import ConfigurationError
-from ragtrace.times import TIMES, parse_time, shown_span, shown_time, written_time
+from ragtrace.formats import TIMES, parse_time, shown_span, shown_time, written_time
 
 if TYPE_CHECKING:
     from ragtrace.store import Citing, Drift, Release, SourceState, Store

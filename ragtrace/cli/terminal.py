@@ -198,7 +198,7 @@ def shown(url: str) -> str:
 
 def no_such_service(service: str, known: Sequence[str]) -> ConfigurationError:
     """The error for a service without requests. known: those that the store has."""
-    from ragtrace.triage.rendering import named_services
+    from ragtrace.formats import named_services
 
     names = named_services(known)
     return ConfigurationError.of("--service", service, f"a service that has requests in the store: {names}")
@@ -209,8 +209,8 @@ def known_place(store: Store, service: str, segment: str | None, option: str) ->
 
     option: the name of the argument that gives the segment. Raises: ConfigurationError.
     """
+    from ragtrace.formats import named_services
     from ragtrace.store.totals import OTHER
-    from ragtrace.triage.rendering import named_services
 
     services = store.services()
     if services and service not in services:

@@ -14,7 +14,7 @@ import typer
 
 from ragtrace.cli.monitoring import HostOption
 from ragtrace.cli.terminal import JsonOption, StoreOption, console, option, print_json, print_table
-from ragtrace.times import TIMES, shown_time
+from ragtrace.formats import TIMES, shown_time
 
 if TYPE_CHECKING:
     from ragtrace.store import Judgment, PageJudgment, Store
@@ -232,7 +232,7 @@ def _judged(
 ) -> tuple[PageJudgment, PageJudgment | None]:
     from ragtrace.cli.terminal import known_place
     from ragtrace.errors import ConfigurationError
-    from ragtrace.times import parse_time
+    from ragtrace.formats import parse_time
     from ragtrace.triage import judge_alert
 
     if service is None or stage is None:
@@ -300,7 +300,7 @@ def window_of(since: str, until: str) -> Window:
     import time
 
     from ragtrace.errors import ConfigurationError
-    from ragtrace.times import parse_time
+    from ragtrace.formats import parse_time
     from ragtrace.triage import Window
 
     now = time.time_ns()

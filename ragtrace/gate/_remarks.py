@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from ragtrace.analyze.exposure_report import NO_PROVIDER, OTHERS, UNNAMED, ProviderExposure, compared_exposures
 from ragtrace.config import SETTINGS, variable
+from ragtrace.formats import joined, percent, plain
 from ragtrace.gate._metrics import METRICS, is_doubtful, is_state
 from ragtrace.gate.reports.content import enumerated
 from ragtrace.gate.selection import Selection
 from ragtrace.gate.types import Comparison, GateReport, Policy, Population, ProviderShift, Rule
 from ragtrace.store import Store
-from ragtrace.triage.rendering import joined, percent, plain
 
 __all__ = ["blind_spots", "with_providers"]
 

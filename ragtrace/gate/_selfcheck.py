@@ -16,11 +16,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ragtrace.formats import percent
 from ragtrace.gate._judgment import alpha_shares, decide, judge
 from ragtrace.gate._metrics import METRICS
 from ragtrace.gate.types import Cell, Comparison, Policy, Population, Rule, SelfCheck
 from ragtrace.sample_statistics import wilson
-from ragtrace.triage.rendering import percent
 
 __all__ = ["selfcheck", "worsen"]
 

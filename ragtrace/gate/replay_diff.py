@@ -17,6 +17,7 @@ from rich.text import Text
 
 from ragtrace.errors import InputError
 from ragtrace.export.evidence_path import labeled
+from ragtrace.formats import escaped, plain
 from ragtrace.gate._breaks import version_changes
 from ragtrace.gate._population import compared, load
 from ragtrace.gate.question_pairs import SideTexts, question_pair, side_texts
@@ -25,7 +26,6 @@ from ragtrace.gate.reports.questions import StageQuestion, as_html, as_markdown,
 from ragtrace.gate.selection import parse
 from ragtrace.gate.types import QuestionPair, VersionChange
 from ragtrace.html_page import Html, asset, join, standalone, tag
-from ragtrace.triage.rendering import escaped, plain
 
 __all__ = [
     "CHANGES",

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace.errors import ConfigurationError, InputError, RagtraceError
+from ragtrace.formats import percent, written_time
 from ragtrace.gate._breaks import find_breaks, find_changes, stage_shares, version_changes
 from ragtrace.gate._judgment import decide, first_broken, judge, questions, small_segments
 from ragtrace.gate._means import rows_of
@@ -48,9 +49,7 @@ from ragtrace.gate.types import (
 )
 from ragtrace.sample_statistics import change_interval
 from ragtrace.store import GateRun, Store
-from ragtrace.times import written_time
 from ragtrace.triage import CorrectedShare, corrected_shares_of
-from ragtrace.triage.rendering import percent
 
 __all__ = [
     "check_itself",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from ragtrace.errors import ConfigurationError, InputError, RecordError
+from ragtrace.formats import parse_time, written_time
 from ragtrace.gate._sameness import MOST, Trace, trace_of
 from ragtrace.registry.instruments import ANSWER_COVERAGE
 from ragtrace.store import MeasuredRequest, Release, RequestFilter, Store
@@ -25,7 +26,6 @@ from ragtrace.store.address import Address
 from ragtrace.store.populations import is_of_versions, traits_of
 from ragtrace.store.rows import UNANSWERED, unanswered, verifier_of
 from ragtrace.store.service_traits import is_enough
-from ragtrace.times import parse_time, written_time
 from ragtrace.types import Analysis, Gold, RequestRecord, decode_record
 
 if TYPE_CHECKING:

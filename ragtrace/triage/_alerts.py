@@ -15,13 +15,14 @@ from typing import Any, Final
 import msgspec
 
 from ragtrace.errors import ConfigurationError
+from ragtrace.formats import plain, written_time
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Judgment, PageJudgment, SourceState, Store
 from ragtrace.store.totals import OTHER
 from ragtrace.triage._evidence import Window, draw, hardly_judged
 from ragtrace.triage._report import AlertFacts, Report
 from ragtrace.triage._walk import page_answers, triage_segment
-from ragtrace.triage.rendering import judge_command, plain, span, written
+from ragtrace.triage.rendering import judge_command, span
 from ragtrace.types import replace
 
 __all__ = ["PLATFORM", "SEVERITIES", "Alert", "Payload", "judge_alert", "read_payload", "triage_alert"]
@@ -132,7 +133,7 @@ def _beside(store: Store, alert: Alert, at: int) -> Report | None:
     else:
         return None
     owner = plain(labels.get("owner", "")) or None
-    made = written(at)
+    made = written_time(at)
     return Report(
         subject="alert", service=service, segment=None, made_at=made, conclusion=plain(told), owner=owner,
         alert=_facts(store, alert), pages=page_answers(store, labels.get("service", "")),
@@ -145,14 +146,14 @@ def _facts(store: Store, alert: Alert) -> AlertFacts:
     can_be_judged = stage in _STAGES and severity in SEVERITIES
     about = {"service": labels.get("service", ""), "segment": labels.get("segment", ""), "stage": stage}
     said = _answered(store, alert.started_at, _SAME, **about, severity=severity) if can_be_judged else None
-    at = written(alert.started_at)
+    at = written_time(alert.started_at)
     return AlertFacts(
         judgment=said.judgment if said else None,
         judge=judge_command("right", **about, severity=severity, at=at) if can_be_judged else "",
         name=plain(alert.labels.get("alertname", "")),
         status=plain(alert.status),
         fingerprint=plain(alert.fingerprint),
-        starts_at=written(alert.started_at),
+        starts_at=written_time(alert.started_at),
         labels=_plain(alert.labels),
     )
 

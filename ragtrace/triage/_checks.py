@@ -15,6 +15,7 @@ from typing import Final
 
 from ragtrace.alerts.settings import Suspicion, read_settings
 from ragtrace.analyze.services import remedy
+from ragtrace.formats import clock, percent, plain, written_time
 from ragtrace.triage._evidence import (
     ORDER,
     OWNERS,
@@ -47,7 +48,7 @@ from ragtrace.triage._statistics import (
     has_risen,
     share_of,
 )
-from ragtrace.triage.rendering import UNJUDGED, clock, counted, percent, plain, written
+from ragtrace.triage.rendering import UNJUDGED, counted
 from ragtrace.types import Stage, replace
 
 __all__ = [
@@ -96,8 +97,8 @@ class Stretch:
     def onset(self, stage: Stage) -> Onset:
         """The beginning, with the shares on both sides."""
         return Onset(
-            earliest=written(self.earliest),
-            latest=written(self.latest),
+            earliest=written_time(self.earliest),
+            latest=written_time(self.latest),
             since=_share(self.during, stage, self.what),
             before=_share(self.before, stage, self.what),
         )
@@ -303,7 +304,7 @@ def recovery(risen: Stretch | None, stage: Stage) -> Recovery:
     if risen is None or risen.ended_at is None:
         return Recovery(state="not_recovered", finding="not recovered yet: nothing shows that the share fell again")
     during, after = tally(risen.during, stage), tally(risen.after, stage)
-    since, allowed = written(risen.ended_at), budget(stage)
+    since, allowed = written_time(risen.ended_at), budget(stage)
     told = f"since {clock(since)} {counted(after)}, the objective allows {percent(allowed)}"
     told += f"; during the break {counted(during)}"
     if after.of >= ENOUGH and after.low > allowed:
@@ -351,9 +352,8 @@ def _finding(
     if state == "good":
         return f"within the objective: {told}"
     if risen and during and now.low <= allowed:
-        return (
-            f"broken since {clock(written(risen.latest))}: {counted(during)}, the objective allows {percent(allowed)}"
-        )
+        since = clock(written_time(risen.latest))
+        return f"broken since {since}: {counted(during)}, the objective allows {percent(allowed)}"
     compared = f"; before {counted(before)}" if before.of else "; there is nothing before to compare with"
     return f"{told}, surely at least {percent(now.low)}{compared}"
 

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from ragtrace.analyze.diagnosis import stages_in_scope
 from ragtrace.analyze.services import remedy
+from ragtrace.formats import show_command, written_time
 from ragtrace.plausible_values import sampling_weight
 from ragtrace.registry.instruments import INSTRUMENTS, STAGES
 from ragtrace.registry.types import Objective
@@ -19,7 +20,6 @@ from ragtrace.sample_statistics import ONE_SIDED_95
 from ragtrace.store import Sampled, Store
 from ragtrace.triage._report import ExemplarRequest, Judgeable, MetricChange, Range, ReasonCount, Tally, UnjudgedState
 from ragtrace.triage._statistics import ENOUGH, Weighed, share_of
-from ragtrace.triage.rendering import show_command, written
 from ragtrace.types import Reference, Stage, StageState
 
 __all__ = [
@@ -242,9 +242,9 @@ class JudgedSample:
         """What was looked at."""
         sample, rates = self.sample, [request.row.head_probability for request in self.requests]
         return Range(
-            since=written(self.window.since),
-            until=written(self.window.until),
-            before_since=written(self.window.before),
+            since=written_time(self.window.since),
+            until=written_time(self.window.until),
+            before_since=written_time(self.window.before),
             requests=sample.stored,
             is_estimate=sample.is_estimate,
             read=len(sample.rows),
@@ -410,7 +410,7 @@ def _exemplar(row: Sampled, cause: str) -> ExemplarRequest:
     return ExemplarRequest(
         request_id=row.request_id,
         segment=row.segment,
-        at=written(row.started_at),
+        at=written_time(row.started_at),
         cause=cause,
         suspected_release=row.suspected_rollout,
         command=show_command(row.request_id),

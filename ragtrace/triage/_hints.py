@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from ragtrace.analyze.exposure_report import NO_PROVIDER, OTHERS, UNNAMED, exposure_report, replacements
 from ragtrace.analyze.retrieval_grading import told_right
 from ragtrace.config import SETTINGS, variable
+from ragtrace.formats import joined, percent
 from ragtrace.grading import GradedRequest, confidently_wrong
 from ragtrace.registry.instruments import STAGES
 from ragtrace.sample_statistics import holm
@@ -21,7 +22,6 @@ from ragtrace.triage._evidence import JudgedRequest, JudgedSample, Window
 from ragtrace.triage._releases import rollouts
 from ragtrace.triage._report import StarvedProvider
 from ragtrace.triage._statistics import NEAR, Weighed, chance_of_growth, has_risen, likelihood_gain, share_of
-from ragtrace.triage.rendering import joined, percent
 from ragtrace.types import Grading, Stage
 
 __all__ = ["graded_sentences", "starved_providers", "starved_sentence"]

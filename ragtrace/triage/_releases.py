@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ragtrace.analyze.diagnosis import is_new, is_rollout
+from ragtrace.formats import clock, written_time
 from ragtrace.store import GateRun, Release, Store
 from ragtrace.triage._checks import Stretch
 from ragtrace.triage._evidence import COMPONENTS, JudgedRequest, Window
 from ragtrace.triage._report import Suspect
-from ragtrace.triage.rendering import clock, span, written
+from ragtrace.triage.rendering import span
 from ragtrace.types import Stage
 
 __all__ = ["gate_note", "rollouts", "suspected", "suspects"]
@@ -68,7 +69,7 @@ def _suspect(
         fit = "early" if release.at < risen.earliest - slack else "late" if release.at > risen.latest else "fits"
     return Suspect(
         release=name,
-        at=written(release.at),
+        at=written_time(release.at),
         fit=fit,  # type: ignore[arg-type]  # one of its three words
         offset_seconds=offset,
         votes=votes[name],
@@ -90,7 +91,7 @@ def suspected(stage: Stage, risen: Stretch | None, suspects_first: Sequence[Susp
             "when it began is not seen in the time looked at, so no release is named; the last one of this stage was "
             f"{latest.release} at {clock(latest.at)}: look further back with an earlier --since"
         )
-    began = clock(written(risen.latest))
+    began = clock(written_time(risen.latest))
     if first.fit != "fits":
         nearest = min(suspects_first, key=lambda suspect: abs(suspect.offset_seconds or 0.0))
         side = "before" if (nearest.offset_seconds or 0.0) > 0 else "after"
@@ -141,7 +142,7 @@ def _gate_decision(run: GateRun, release: str) -> str:
 
 
 def _at(run: GateRun) -> str:
-    return clock(written(run.created_at))
+    return clock(written_time(run.created_at))
 
 
 def _look(run: GateRun) -> str:

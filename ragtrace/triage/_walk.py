@@ -12,6 +12,14 @@ from typing import Final, NamedTuple, cast
 
 from ragtrace.analyze.diagnosis import suspected_rollout
 from ragtrace.export.findings import NOT_JUDGED, is_outdated, verdict_words
+from ragtrace.formats import (
+    clock,
+    joined,
+    named_services,
+    percent,
+    plain,
+    written_time,
+)
 from ragtrace.registry.instruments import STAGES
 from ragtrace.registry.wording import FIXES, STATES, cause_words, reason_words
 from ragtrace.store import Release, Store
@@ -62,7 +70,7 @@ from ragtrace.triage._report import (
 )
 from ragtrace.triage._statistics import ENOUGH
 from ragtrace.triage.labels import corrected_shares, promise
-from ragtrace.triage.rendering import by_gold, clock, joined, named_services, percent, plain, written
+from ragtrace.triage.rendering import by_gold
 from ragtrace.types import Analysis, Reference, RequestRecord, Stage, StageFinding, replace
 
 __all__ = ["page_answers", "triage_request", "triage_segment"]
@@ -121,7 +129,7 @@ def _segment_report(
         subject="segment",
         service=service,
         segment=segment,
-        made_at=written(time.time_ns() if now is None else now),
+        made_at=written_time(time.time_ns() if now is None else now),
         conclusion="",
         range=chosen.evidence.range(),
         judgeable=judgeable,
@@ -341,12 +349,12 @@ def _tenants(store: Store, requests: Sequence[JudgedRequest], broken: Sequence[J
 
 def _conclusion(report: Report, stage: Stage, risen: Stretch | None, release: str | None) -> str:
     found = tally(risen.during, stage) if risen else next(one.now for one in report.checks if one.stage == stage)
-    when = f" since {clock(written(risen.latest))}" if risen else ""
+    when = f" since {clock(written_time(risen.latest))}" if risen else ""
     cause = f"suspect {release}" if release else "no release fits it" if risen else "no release can be named"
     states = {check.stage: check.state for check in report.checks}
     of = f"{percent(found.share)} of the judged requests{when}"
     if states[stage] == "recovered":
-        ended = f" until {clock(written(risen.ended_at))}" if risen and risen.ended_at else ""
+        ended = f" until {clock(written_time(risen.ended_at))}" if risen and risen.ended_at else ""
         was = f"{stage} was the first broken stage, in {of}{ended}"
         return f"{_where(report)}: {was}; {cause}. It has recovered."
     unknown = [each for each in ORDER[: ORDER.index(stage)] if states[each] in ("unclear", "unjudged", "no_data")]
@@ -435,7 +443,7 @@ def triage_request(store: Store, record: RequestRecord, analysis: Analysis | Non
         subject="request",
         service=record.service,
         segment=record.segment,
-        made_at=written(at),
+        made_at=written_time(at),
         conclusion=f"request {record.request_id} is not analyzed yet: ragtrace analyze",
     )
     if analysis is None:
@@ -468,7 +476,7 @@ def _facts(record: RequestRecord, analysis: Analysis, releases: list[Release]) -
     return RequestFacts(
         request_id=record.request_id,
         segment=record.segment,
-        at=written(record.started_at),
+        at=written_time(record.started_at),
         asked=plain(record.query.original),
         verdict=found.verdict,
         stage=found.stage,
@@ -592,5 +600,5 @@ def _release_note(release: str | None, found: tuple[Suspect, ...], risen: Stretc
         return f"{came}; too few requests of the segment broke here to tell whether it began then"
     if suspect.fit == "fits":
         return f"{came}, when this began in the segment; {suspect.votes} of {suspect.of} broken requests point at it"
-    began = clock(written(risen.latest))
+    began = clock(written_time(risen.latest))
     return f"{came}, but in the segment this began at {began}: the release does not fit, look for another change too"

@@ -26,17 +26,16 @@ from ragtrace.analyze.service_calibration import (
 )
 from ragtrace.analyze.worker import WorkerSettings
 from ragtrace.errors import ConfigurationError
+from ragtrace.formats import plain, shown_time
 from ragtrace.plausible_values import is_weighable
 from ragtrace.sample_statistics import holm
 from ragtrace.store import MeasuredRequest, RequestFilter, ServiceCalibration, Store
-from ragtrace.times import shown_time
 from ragtrace.triage._checks import chance_of_rise, check, doubts, is_surely_over, rise_text, segments_of
 from ragtrace.triage._evidence import Window, draw
 from ragtrace.triage._releases import rollouts
 from ragtrace.triage._statistics import has_risen
 from ragtrace.triage._walk import triage_segment
 from ragtrace.triage.labels import CANNOT_TELL, NONE, active_calibration
-from ragtrace.triage.rendering import plain
 
 __all__ = [
     "DAY",

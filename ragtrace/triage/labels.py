@@ -27,6 +27,7 @@ from typing import Any, Final
 import numpy as np
 
 from ragtrace.errors import ConfigurationError
+from ragtrace.formats import written_time
 from ragtrace.plausible_values import is_weighable
 from ragtrace.registry.instruments import STAGES
 from ragtrace.sample_statistics import (
@@ -49,7 +50,6 @@ from ragtrace.store import (
     ServiceCalibration,
     Store,
 )
-from ragtrace.times import written_time as written
 from ragtrace.triage._evidence import Window
 from ragtrace.triage._report import CorrectedShare
 
@@ -589,5 +589,5 @@ def _share(drawing: Drawing, rate: CorrectedRate) -> CorrectedShare:
         low=rate.low,
         high=rate.high,
         labels=rate.labels,
-        until=written(drawing.until),
+        until=written_time(drawing.until),
     )

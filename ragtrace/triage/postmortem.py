@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ragtrace.analyze.diagnosis import is_new
+from ragtrace.formats import clock, code, escaped, table, written_time
 from ragtrace.registry.instruments import INSTRUMENTS
 from ragtrace.registry.wording import cause_words
 from ragtrace.store import Release, Store
@@ -31,18 +32,7 @@ from ragtrace.triage._releases import rollouts
 from ragtrace.triage._report import Report
 from ragtrace.triage._statistics import share_of
 from ragtrace.triage._walk import triage_segment
-from ragtrace.triage.rendering import (
-    began,
-    cause_text,
-    clock,
-    code,
-    counted,
-    escaped,
-    looked_at,
-    span,
-    table,
-    written,
-)
+from ragtrace.triage.rendering import began, cause_text, counted, looked_at, span
 from ragtrace.types import Stage
 
 __all__ = ["BLANK", "postmortem"]
@@ -168,8 +158,8 @@ class _Draft:
     def _end(self) -> str:
         """The end where the proof of recovery holds; a fall of the share by itself is none."""
         if self._ended_at:
-            return clock(written(self._ended_at))
-        return f"not proven, better since {clock(written(self._better_at))}" if self._better_at else "not seen yet"
+            return clock(written_time(self._ended_at))
+        return f"not proven, better since {clock(written_time(self._better_at))}" if self._better_at else "not seen yet"
 
     def _chain(self) -> Iterator[str]:
         """Every stage by itself, so that what the first failure dragged along is seen."""
@@ -212,7 +202,7 @@ class _Draft:
 
     def _timeline(self) -> Iterator[str]:
         rows = sorted(self._events(), key=lambda event: event[0])  # of one moment, the release came first
-        yield from table(("when", "what"), [(clock(written(at)), what) for at, what in rows])
+        yield from table(("when", "what"), [(clock(written_time(at)), what) for at, what in rows])
         yield ""
         if self._alert and self._risen:
             yield f"From the beginning to the alert: {span((self._alert.started_at - self._risen.latest) / 1e9)}."

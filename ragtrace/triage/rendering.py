@@ -1,12 +1,8 @@
-"""A triage report for a terminal of 80 columns or more, and as Markdown for a ticket, a chat or a wiki; how times,
-spans, shares and names are written in it.
-"""
+"""A triage report for a terminal of 80 columns or more, and as Markdown for a ticket, a chat or a wiki."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
 from shlex import quote
 from typing import Final
 
@@ -16,8 +12,19 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtrace.export.evidence_path import labeled, plain_table
+from ragtrace.formats import (
+    clock,
+    code,
+    escaped,
+    joined,
+    percent,
+    plain,
+    shell_word,
+    shortened,
+    show_command,
+    table,
+)
 from ragtrace.registry.instruments import INSTRUMENTS
-from ragtrace.safe_text import UNSAFE, harmless
 from ragtrace.triage._report import (
     AlertFacts,
     CauseCount,
@@ -46,49 +53,25 @@ __all__ = [
     "began",
     "by_gold",
     "cause_text",
-    "clock",
-    "code",
     "corrected_text",
     "counted",
     "counting",
-    "escaped",
-    "joined",
     "judge_command",
     "looked_at",
     "markdown",
     "mean_text",
     "named",
-    "named_services",
     "pages_text",
-    "percent",
-    "plain",
     "render",
     "segments_summary",
-    "shortened",
-    "show_command",
     "span",
-    "table",
     "unjudged_text",
-    "written",
 ]
 
 UNJUDGED: Final[dict[UnjudgedState, str]] = {"doubted": "in doubt", "not_known": "not known"}
 """The words for what no single request proves."""
 
-_NAMED: Final = 5  # services that a message names
-_LONGEST: Final = 400  # characters; the whole stands in `ragtrace show`
 _UNITS: Final = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
-
-
-def written(nanoseconds: int) -> str:
-    """ISO 8601 in UTC, to the millisecond."""
-    at = datetime.fromtimestamp(nanoseconds / 1e9, UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def clock(iso: str) -> str:
-    """A written time for people: `11-21 10:04:30Z`."""
-    return f"{iso[5:10]} {iso[11:19]}Z"
 
 
 def span(seconds: float) -> str:
@@ -100,13 +83,6 @@ def span(seconds: float) -> str:
     return f"{size:.3g} s"
 
 
-def percent(share: float | None) -> str:
-    """A share as people read it."""
-    if share is None:
-        return "-"
-    return f"{share * 100:.{1 if share < 0.1 else 0}f}".removesuffix(".0") + " %"
-
-
 def counted(tally: Tally, what: str = "broken") -> str:
     """`17 of 32 broken (53 %)`, or `(31 % of the traffic)` where the requests were not all kept at one rate."""
     if not tally.of:
@@ -116,36 +92,9 @@ def counted(tally: Tally, what: str = "broken") -> str:
     return f"{tally.count:,} of {tally.of:,} {f'{what} ' if what else ''}({share}{of})"
 
 
-def joined(words: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
-
-
-def named_services(services: Sequence[str]) -> str:
-    """The first few services that a store has, for a message: `'a', 'b' ...`."""
-    names = ", ".join(repr(plain(name)) for name in services[:_NAMED]) or "none"
-    return f"{names}{' ...' if services[_NAMED:] else ''}"
-
-
 def by_gold(gold: bool) -> str:
     """By what evidence requests were judged."""
     return "with gold evidence" if gold else "without gold evidence"
-
-
-def plain(text: str) -> str:
-    """A text of the host on one line, without control characters."""
-    return " ".join(harmless(text).split())
-
-
-def shortened(text: str) -> str:
-    """A text of the host that may be as long as a document, cut so that what is to be done stays in sight."""
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
-
-
-def show_command(request_id: str, store: str | None = None) -> str:
-    """What shows a request, as a shell takes it: an id may be any text. store: where it is, if that is to be said."""
-    word, named = _word(request_id), f" --store {quote(store)}" if store else ""
-    return f"ragtrace show{named} -- {word}" if request_id.startswith("-") else f"ragtrace show {word}{named}"
 
 
 def judge_command(
@@ -153,21 +102,8 @@ def judge_command(
 ) -> str:
     """What says whether an alert was right, as a shell takes it. at: when it began to fire."""
     given = {"service": service, "segment": segment, "stage": stage, "severity": severity, "at": at, "store": store}
-    options = [f"--{name}={_word(value)}" for name, value in given.items() if value]
+    options = [f"--{name}={shell_word(value)}" for name, value in given.items() if value]
     return " ".join(["ragtrace triage judge", judgment, *options])
-
-
-def _word(text: str) -> str:
-    """A text as one word of a shell; what cannot be printed is written as bash and zsh read it."""
-    if plain(text) == text:
-        return quote(text)
-    return "$'" + "".join(map(_escaped, text)) + "'"
-
-
-def _escaped(char: str) -> str:
-    if char in "\\'":
-        return f"\\{char}"
-    return f"\\u{ord(char):04x}" if UNSAFE.match(char) or (char.isspace() and char != " ") else char
 
 
 STATES: Final = {
@@ -498,36 +434,10 @@ def _about(each: ExemplarRequest) -> str:
 
 # Markdown
 
-_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|!~]|:(?=//)|(?<=www)\.)", re.IGNORECASE)
-
-
-_MENTION: Final = re.compile(r"@(?=\w)")
-
 
 def markdown(report: Report) -> str:
     """The whole report. Texts of the host are escaped: a label cannot become a link, an image or HTML."""
     return "\n".join(_lines(report)) + "\n"
-
-
-def escaped(text: str) -> str:
-    """A text that shows as it is, and calls nobody: `@everyone` has a mark without width behind its @."""
-    return _MENTION.sub("@\u200b", _SPECIAL.sub(r"\\\1", plain(text)))
-
-
-def code(text: str) -> str:
-    """A text as code, whatever back-quotes it holds."""
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * (longest + 1)
-    space = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{space}{plain(text)}{space}{fence}"
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A table whose cells are escaped."""
-    yield "| " + " | ".join(head) + " |"
-    yield "|" + "---|" * len(head)
-    for row in rows:
-        yield "| " + " | ".join(escaped(cell) for cell in row) + " |"
 
 
 def _lines(report: Report) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from ragtrace.errors import ConfigurationError, InputError, RagtraceError
+from ragtrace.formats import plain, show_command
 from ragtrace.gate.question_pairs import with_questions
 from ragtrace.gate.replay_diff import CHANGES, Change, diff_body, diff_replays
 from ragtrace.gate.reports.html import report_body
@@ -20,7 +21,6 @@ from ragtrace.gate.selection import parse
 from ragtrace.gate.types import QuestionPair
 from ragtrace.html_page import Html, tag
 from ragtrace.store import GateRun, Store
-from ragtrace.triage.rendering import plain, show_command
 from ragtrace.web._access import Viewer
 from ragtrace.web._judgments import as_sent
 from ragtrace.web._request_list import path_part

@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 from ragtrace import installation
 from ragtrace.errors import ConfigurationError
+from ragtrace.formats import clock, plain, shortened
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Listing, Store
 from ragtrace.store.totals import OTHER
@@ -24,14 +25,11 @@ from ragtrace.triage.rendering import (
     affected,
     began,
     cause_text,
-    clock,
     counted,
     counting,
     looked_at,
     mean_text,
-    plain,
     segments_summary,
-    shortened,
 )
 from ragtrace.web._request_list import read_time
 

@@ -15,13 +15,13 @@ from itertools import pairwise
 from typing import Final
 
 from ragtrace.analyze.services import remedy
+from ragtrace.formats import joined
 from ragtrace.html_page import Html
 from ragtrace.registry.instruments import STAGES
 from ragtrace.registry.wording import VERDICTS, cause_words, reason_words
 from ragtrace.store import DiagnosisSummary, Listing, Release, Store
 from ragtrace.store.tables import STAGE_NAMES
 from ragtrace.triage import break_end, promise
-from ragtrace.triage.rendering import joined
 from ragtrace.types import Stage
 from ragtrace.web._access import Viewer
 from ragtrace.web._drawings import share_bar, state_bar, trend_line, trend_picture

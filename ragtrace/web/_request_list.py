@@ -11,10 +11,10 @@ from urllib.parse import quote, urlencode
 
 from ragtrace.errors import ConfigurationError, CorruptStore, RecordError
 from ragtrace.export.findings import verdict_brief
+from ragtrace.formats import parse_time
 from ragtrace.registry.wording import REASONS, STATES, VERDICTS
 from ragtrace.store import Listing, Position, RequestRow, Store
 from ragtrace.store.tables import STAGE_NAMES
-from ragtrace.times import parse_time
 from ragtrace.types import GenerateRun, RequestRecord
 from ragtrace.web._access import Viewer
 

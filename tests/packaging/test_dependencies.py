@@ -29,7 +29,7 @@ OF_THE_HOST = (
     "ragtrace/registry/types.py",
     "ragtrace/safe_text.py",
     "ragtrace/store/",
-    "ragtrace/times.py",
+    "ragtrace/formats.py",
     "ragtrace/types.py",
 )
 OUTSIDE = (  # of an extra of its own

@@ -15,10 +15,11 @@ from rich.console import Console
 
 from bench.traffic import SERVICE, Break
 from ragtrace import installation
+from ragtrace.formats import code, escaped, plain, show_command
 from ragtrace.safe_text import UNSAFE
 from ragtrace.triage import Report, markdown, read_payload, render, triage_alert, triage_request, triage_segment
 from ragtrace.triage._report import ReasonCount, Tally, Unjudged
-from ragtrace.triage.rendering import code, counting, escaped, mean_text, plain, show_command, unjudged_text
+from ragtrace.triage.rendering import counting, mean_text, unjudged_text
 from ragtrace.types import replace
 from tests.triage.conftest import END, WINDOW
 from tests.triage.test_alerts import alert, payload

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 from xml.etree import ElementTree as XML
 
+from ragtrace.formats import code, escaped, plain, show_command, table
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import (
     RESULTS,
@@ -37,7 +38,6 @@ from ragtrace.gate.reports.sentences import (
     remarks,
 )
 from ragtrace.gate.types import Break, Cell, GateReport
-from ragtrace.triage.rendering import code, escaped, plain, show_command, table
 
 __all__ = ["junit", "markdown"]
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from ragtrace.formats import plain
 from ragtrace.gate._judgment import FEWEST, is_doubt
 from ragtrace.gate._metrics import METRICS, is_hint, is_state
 from ragtrace.gate.types import Break, Cell, GateReport, Kind, Policy, ProviderShift, VersionChange
 from ragtrace.registry.instruments import STAGES
-from ragtrace.triage.rendering import plain
 
 __all__ = [
     "MOST_LEFT_OUT",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from ragtrace.export.charts import ticks
+from ragtrace.formats import percent, plain, show_command
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import RESULTS, Result, Section, floor_of, of_place, place, result, sections, worst
 from ragtrace.gate.reports.questions import StageQuestion, as_html, stage_questions
@@ -25,7 +26,6 @@ from ragtrace.gate.reports.sentences import (
 )
 from ragtrace.gate.types import Break, Cell, GateReport
 from ragtrace.html_page import Html, asset, join, standalone, tag
-from ragtrace.triage.rendering import percent, plain, show_command
 
 __all__ = ["Scale", "html", "report_body", "scale"]
 

@@ -13,12 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtrace.export.evidence_path import labeled
+from ragtrace.formats import code, escaped, plain, shortened, show_command, table
 from ragtrace.gate._metrics import METRICS
 from ragtrace.gate.question_pairs import Word, word_changes
 from ragtrace.gate.reports.content import metric_name
 from ragtrace.gate.types import AnswerSide, CellChanges, GateReport, LostEvidence, QuestionPair
 from ragtrace.html_page import Html, join, tag
-from ragtrace.triage.rendering import code, escaped, plain, shortened, show_command, table
 
 __all__ = [
     "StageQuestion",

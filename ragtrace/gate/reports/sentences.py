@@ -7,6 +7,7 @@ from math import ceil
 from shlex import quote
 from typing import Final
 
+from ragtrace.formats import clock, percent, plain, written_time
 from ragtrace.gate._breaks import version_changes
 from ragtrace.gate._judgment import is_doubt
 from ragtrace.gate._metrics import UNTOLD, is_hint, is_state
@@ -23,7 +24,6 @@ from ragtrace.gate.reports.content import (
 )
 from ragtrace.gate.types import Break, Cell, GateReport, LabeledChange, SideSummary, StageShares, VersionChange
 from ragtrace.triage import CorrectedShare
-from ragtrace.triage.rendering import clock, percent, plain, written
 
 __all__ = [
     "LABELED",
@@ -460,7 +460,7 @@ def facts(report: GateReport) -> Iterator[tuple[str, str]]:
 def _side_line(side: SideSummary) -> str:
     text = f"{content.shown_name(side.name)}: {side.requests:,} requests"
     if side.since is not None and side.until is not None:
-        text += f", {clock(written(side.since))} to {clock(written(side.until))}"
+        text += f", {clock(written_time(side.since))} to {clock(written_time(side.until))}"
     return text
 
 

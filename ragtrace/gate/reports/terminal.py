@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ragtrace.export.evidence_path import labeled, plain_table
+from ragtrace.formats import percent, plain, show_command
 from ragtrace.gate._metrics import METRICS
 from ragtrace.gate.reports import content
 from ragtrace.gate.reports.content import RESULTS, Section, floor_of, hidden, place, result, sections
@@ -29,7 +30,6 @@ from ragtrace.gate.reports.sentences import (
     remarks,
 )
 from ragtrace.gate.types import Break, Cell, GateReport, SelfCheck
-from ragtrace.triage.rendering import percent, plain, show_command
 
 __all__ = ["render_report", "render_selfcheck"]
 

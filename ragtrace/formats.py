@@ -1,15 +1,38 @@
-"""Times as people give them, and how they are shown."""
+"""Formats for people: times as they give them and as they are shown, spans, shares, lists of names, texts of the host
+on one line, commands as a shell takes them, and Markdown.
+"""
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from shlex import quote
 from typing import Final
 
 from ragtrace.errors import ConfigurationError
+from ragtrace.safe_text import UNSAFE, harmless
 
-__all__ = ["TIMES", "parse_span", "parse_time", "shown_span", "shown_time", "written_time"]
+__all__ = [
+    "TIMES",
+    "clock",
+    "code",
+    "escaped",
+    "joined",
+    "named_services",
+    "parse_span",
+    "parse_time",
+    "percent",
+    "plain",
+    "shell_word",
+    "shortened",
+    "show_command",
+    "shown_span",
+    "shown_time",
+    "table",
+    "written_time",
+]
 
 TIMES: Final = "`2026-11-21T10:00Z`, `2h ago` or `now`"
 """How a time may be given, for the help of an option."""
@@ -27,6 +50,10 @@ _WORDS: Final = {
 }  # fmt: skip
 _UNITS: Final = {word: seconds for words, seconds in _WORDS.items() for word in words.split()}
 _SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
+_NAMED: Final = 5  # services that a message names
+_LONGEST_TEXT: Final = 400  # characters; the whole stands in `ragtrace show`
+_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|!~]|:(?=//)|(?<=www)\.)", re.IGNORECASE)
+_MENTION: Final = re.compile(r"@(?=\w)")
 
 
 def parse_time(option: str, text: str, now: int | None = None) -> int:
@@ -98,3 +125,76 @@ def shown_span(seconds: float) -> str:
 
 def _digits(number: float) -> str:
     return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def clock(iso: str) -> str:
+    """A written time for people: `11-21 10:04:30Z`."""
+    return f"{iso[5:10]} {iso[11:19]}Z"
+
+
+def percent(share: float | None) -> str:
+    """A share as people read it."""
+    if share is None:
+        return "-"
+    return f"{share * 100:.{1 if share < 0.1 else 0}f}".removesuffix(".0") + " %"
+
+
+def joined(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+
+
+def named_services(services: Sequence[str]) -> str:
+    """The first few services that a store has, for a message: `'a', 'b' ...`."""
+    names = ", ".join(repr(plain(name)) for name in services[:_NAMED]) or "none"
+    return f"{names}{' ...' if services[_NAMED:] else ''}"
+
+
+def plain(text: str) -> str:
+    """A text of the host on one line, without control characters."""
+    return " ".join(harmless(text).split())
+
+
+def shortened(text: str) -> str:
+    """A text of the host that may be as long as a document, cut so that what is to be done stays in sight."""
+    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
+
+
+def show_command(request_id: str, store: str | None = None) -> str:
+    """What shows a request, as a shell takes it: an id may be any text. store: where it is, if that is to be said."""
+    word, named = shell_word(request_id), f" --store {quote(store)}" if store else ""
+    return f"ragtrace show{named} -- {word}" if request_id.startswith("-") else f"ragtrace show {word}{named}"
+
+
+def shell_word(text: str) -> str:
+    """A text as one word of a shell; what cannot be printed is written as bash and zsh read it."""
+    if plain(text) == text:
+        return quote(text)
+    return "$'" + "".join(map(_escaped, text)) + "'"
+
+
+def _escaped(char: str) -> str:
+    if char in "\\'":
+        return f"\\{char}"
+    return f"\\u{ord(char):04x}" if UNSAFE.match(char) or (char.isspace() and char != " ") else char
+
+
+def escaped(text: str) -> str:
+    """A text that shows as it is, and calls nobody: `@everyone` has a mark without width behind its @."""
+    return _MENTION.sub("@\u200b", _SPECIAL.sub(r"\\\1", plain(text)))
+
+
+def code(text: str) -> str:
+    """A text as code, whatever back-quotes it holds."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{space}{plain(text)}{space}{fence}"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table whose cells are escaped."""
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield "| " + " | ".join(escaped(cell) for cell in row) + " |"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ragtrace.errors import ConfigurationError
-from ragtrace.times import parse_span, parse_time, shown_span, shown_time, written_time
+from ragtrace.formats import parse_span, parse_time, shown_span, shown_time, written_time
 
 NOW = 1_700_000_000_000_000_000  # 2023-11-14T22:13:20Z
 SECOND = 1_000_000_000
