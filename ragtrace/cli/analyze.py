@@ -112,7 +112,7 @@ def analyze(
     from ragtrace.cli.terminal import existing
     from ragtrace.config import load
     from ragtrace.engines.model_names import as_baseline, as_calibrations, as_judges
-    from ragtrace.export.events import sending_events
+    from ragtrace.export.push import sending_events
     from ragtrace.grading import given_thresholds
     from ragtrace.store import ATTRIBUTION, COVERAGE, Store
 

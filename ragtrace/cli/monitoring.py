@@ -95,11 +95,11 @@ def serve(
 def _targets(otlp: str | None, remote_write: str | None) -> list[PushTarget]:
     targets: list[PushTarget] = []
     if otlp:
-        from ragtrace.export.push_targets import OtlpTarget
+        from ragtrace.export.push import OtlpTarget
 
         targets.append(OtlpTarget(otlp))
     if remote_write:
-        from ragtrace.export.push_targets import RemoteWriteTarget
+        from ragtrace.export.push import RemoteWriteTarget
 
         targets.append(RemoteWriteTarget(remote_write))
     return targets

@@ -18,7 +18,7 @@ from ragtrace.engines.model_names import load_generator
 from ragtrace.errors import ConfigurationError, RagtraceError
 from ragtrace.export import exposition
 from ragtrace.export.exporter import PushFailed
-from ragtrace.export.push_targets import OtlpTarget, RemoteWriteTarget
+from ragtrace.export.push import OtlpTarget, RemoteWriteTarget
 from ragtrace.gate.selection import Selection
 from ragtrace.safe_text import masked, without_login
 from ragtrace.store import Store

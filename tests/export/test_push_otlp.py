@@ -12,10 +12,10 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 from prometheus_client.metrics_core import Metric
 
 from ragtrace.errors import ConfigurationError, MissingExtraError
-from ragtrace.export import push_targets
+from ragtrace.export import push
 from ragtrace.export.exporter import PushFailed
 from ragtrace.export.exposition import collected
-from ragtrace.export.push_targets import OtlpTarget
+from ragtrace.export.push import OtlpTarget
 from ragtrace.registry.instruments import INSTRUMENTS, QUERY_COVERAGE
 from ragtrace.store import Store
 from tests.export.receiver import Receiver, receiving
@@ -98,7 +98,7 @@ def test_counters_are_cumulative_and_monotone(metrics: tuple[Metric, ...]) -> No
 
 def test_large_pushes_are_split(metrics: tuple[Metric, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """No point is lost or sent twice, and no request is larger than allowed."""
-    monkeypatch.setattr(push_targets, "_POINTS", 7)
+    monkeypatch.setattr(push, "_POINTS", 7)
     with receiving() as receiver:
         target = OtlpTarget(receiver.url)
         target.send(metrics, AT)

@@ -13,10 +13,10 @@ import pytest
 from prometheus_client.metrics_core import Metric
 
 from ragtrace.errors import ConfigurationError, MissingExtraError
-from ragtrace.export import push_targets
+from ragtrace.export import push
 from ragtrace.export.exporter import PushFailed
 from ragtrace.export.exposition import collected
-from ragtrace.export.push_targets import RemoteWriteTarget
+from ragtrace.export.push import RemoteWriteTarget
 from ragtrace.store import Store
 from tests.export.receiver import receiving
 from tests.export.stores import TRACE, add_request
@@ -112,7 +112,7 @@ def test_every_sample_is_a_series(metrics: tuple[Metric, ...]) -> None:
 
 def test_large_pushes_are_split(metrics: tuple[Metric, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """No series is lost or sent twice."""
-    monkeypatch.setattr(push_targets, "_SERIES", 100)
+    monkeypatch.setattr(push, "_SERIES", 100)
     with receiving() as receiver:
         target = RemoteWriteTarget(f"{receiver.url}/api/v1/write")
         target.send(metrics, AT)
@@ -145,9 +145,9 @@ def test_secrets_come_from_the_environment_or_the_address(
     """A header as OpenTelemetry's exporters take it, or a user and a password that no message shows."""
     with receiving() as receiver:
         address = f"{receiver.url}/api/v1/write"
-        monkeypatch.setenv(push_targets.HEADERS_VARIABLE, "Authorization=Bearer%20token,X-Scope-OrgID=shop")
+        monkeypatch.setenv(push.HEADERS_VARIABLE, "Authorization=Bearer%20token,X-Scope-OrgID=shop")
         RemoteWriteTarget(address).send(metrics, AT)
-        monkeypatch.delenv(push_targets.HEADERS_VARIABLE)
+        monkeypatch.delenv(push.HEADERS_VARIABLE)
         target = RemoteWriteTarget(address.replace("http://", "http://me:p%40ss@"))
         assert target.shown == address
         target.send(metrics, AT)
@@ -161,7 +161,7 @@ def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, module: str
     """With the command that installs it; an address that is none is refused as well."""
     with pytest.raises(ConfigurationError, match="remote write"):
         RemoteWriteTarget("localhost:9090")
-    push_targets._write_request.cache_clear()
+    push._write_request.cache_clear()
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=rf"{package}.*ragtrace\[remote-write\]"):
         RemoteWriteTarget("http://localhost:9090/api/v1/write")

@@ -343,7 +343,7 @@ def test_remote_write_goes_on_after_an_outage(tmp_path: Path) -> None:
     """Pushed to a real Prometheus: the same series as a scrape gives, with exemplars; while it is away nothing is lost
     that it would not get afterwards; an exporter that restarts and a second one make no further series."""
     pytest.importorskip("cramjam", reason="pip install ragtrace[remote-write]")
-    from ragtrace.export.push_targets import RemoteWriteTarget
+    from ragtrace.export.push import RemoteWriteTarget
 
     url = f"sqlite:///{tmp_path}/ragtrace.db"
     _analyze(url, _record("r1"))

@@ -36,7 +36,7 @@ OUTSIDE = (  # of an extra of its own
     "ragtrace/coverage/facets/_places.py",
     "ragtrace/dashboards/_grafana.py",
     "ragtrace/engines/",
-    "ragtrace/export/push_targets.py",
+    "ragtrace/export/push.py",
     "ragtrace/demo/",
     "ragtrace/gate/plugin.py",  # pytest itself loads it
     "ragtrace/http_client.py",

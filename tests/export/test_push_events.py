@@ -11,7 +11,7 @@ from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogR
 
 from ragtrace.analyze import examine, worker
 from ragtrace.errors import ConfigurationError
-from ragtrace.export.events import EvaluationEvents
+from ragtrace.export.push import EvaluationEvents
 from ragtrace.store import Store
 from ragtrace.types import Analysis, Diagnosis, GenerateRun, RequestRecord, Score, StageFinding, replace
 from tests.export.receiver import Receiver, receiving
@@ -223,11 +223,11 @@ def test_grpc_is_chosen_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None
     """The variable for logs wins over the one for all signals."""
     from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
 
-    from ragtrace.export import events
+    from ragtrace.export import push
 
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
-    exporter = events._exporter()
+    exporter = push._exporter()
     assert isinstance(exporter, OTLPLogExporter)
     exporter.shutdown()
