@@ -11,6 +11,7 @@ import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import FunctionType, MethodType, TracebackType
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -294,7 +295,8 @@ class Slot(NamedTuple):
     is_label: bool = False
 
 
-class _Positional(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Positional:
     """Takes the argument at a place, or by its name."""
 
     place: int
