@@ -342,8 +342,8 @@ _BY_NAME: Final = {doubt.name: doubt for doubt in (RETRIEVAL, ACQUITTAL, RANKING
 
 # Of all requests, before anything is known: those that answer, and those that decline, by what breaks first in them. Of
 # answers four fifths are sound, as in the traffic that the figures are given for; what declines is seldom right.
-_ANSWERS: Final = {"sound": 0.80, "retrieval": 0.05, "ranking": 0.025, "generation": 0.05}
-_REFUSALS: Final = {"sound": 0.02, "retrieval": 0.03, "ranking": 0.015, "generation": 0.01}
+_ANSWERS: Final = {"sound": 0.80, "retrieval": 0.05, "ranking": 0.025, "generation": 0.05, "citation": 0.02}
+_REFUSALS: Final = {"sound": 0.02, "retrieval": 0.03, "ranking": 0.015, "generation": 0.01, "citation": 0.0}
 # Of broken answers: one claim is false, all from some claim on are, all are, and the answer is to something else, with
 # claims that the prompt bears out or not.
 _ONE: Final = 0.40
@@ -351,6 +351,7 @@ _LATER: Final = 0.15
 _ALL: Final = 0.15
 _OTHER: Final = 0.15
 _STRANGE: Final = 0.15
+_ONE_MARK: Final = 0.4  # of answers with wrong citations, those with one among right ones
 _WORDS_ON_ONE: Final = 0.5  # of what words say of generation, where one claim is false: they see what is made up
 _MADE_UP: Final = 0.4  # of answers without the evidence; the others rest on a near miss
 _WORDS_ON_RANKING: Final = 3.0  # log odds, beyond which words are not believed where an answer declines
@@ -365,17 +366,23 @@ class Chances:
     retrieval: float
     ranking: float
     generation: float
+    citation: float = 0.0
 
     def of(self, stage: Stage) -> float:
         """How likely a stage broke first."""
-        return {"retrieval": self.retrieval, "ranking": self.ranking, "generation": self.generation}.get(stage, 0.0)
+        return {
+            "retrieval": self.retrieval,
+            "ranking": self.ranking,
+            "generation": self.generation,
+            "citation": self.citation,
+        }[stage]
 
 
-def chances(signs: Signs, *, left_out: bool) -> Chances | None:
+def chances(signs: Signs, *, left_out: bool, cites: bool = False) -> Chances | None:
     """How likely a request broke where, by words and by what calibrated models said of it.
 
     None where no chunk of the prompt was judged; claims that were not judged count by the words' score alone. left_out:
-    whether a candidate is not in the prompt.
+    whether a candidate is not in the prompt; cites: whether citations are judged.
     """
     if signs.packed_odds is None:
         return None
@@ -392,6 +399,7 @@ def chances(signs: Signs, *, left_out: bool) -> Chances | None:
             "generation": signs.packed_odds - _WORDS_ON_REFUSALS * retrieval,
             "retrieval": 0.0,
             "ranking": left + trusted if can_rank else -math.inf,
+            "citation": -math.inf,
         }
         return _chances(_REFUSALS, found)
     generation = GENERATION.log_odds(words) if "GENERATION" in known else 0.0
@@ -403,6 +411,7 @@ def chances(signs: Signs, *, left_out: bool) -> Chances | None:
         "generation": rests + _of_generation(false, -(signs.answer_odds or 0.0), signs.packed_odds - rests, generation),
         "retrieval": without + retrieval,
         "ranking": left + without + (ranking or 0.0) if can_rank else -math.inf,
+        "citation": rests + _of_citation(signs.miscited_odds) if cites and signs.miscited_odds else -math.inf,
     }
     return _chances(_ANSWERS, found)
 
@@ -424,6 +433,11 @@ def _of_generation(false: Sequence[float], beside: float, unused: float, words: 
             (_STRANGE, beside + math.fsum(false) + words),
         ]
     )
+
+
+def _of_citation(wrong: Sequence[float]) -> float:
+    """The log of the ratio of likelihoods that citations are wrong: one of them, or all."""
+    return _mixed([(_ONE_MARK, _mean(wrong)), (1 - _ONE_MARK, math.fsum(wrong))])
 
 
 def _mean(logs: Sequence[float]) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragtrace import coverage
-from ragtrace.coverage.miscitation import miscitation
+from ragtrace.coverage.miscitation import miscitation, miscitation_odds
 from ragtrace.coverage.relevance import Background, Rarity, question_match, spoken_of
 from ragtrace.coverage.support import Evidence, Statement
 from ragtrace.coverage.support.figures import Figures
@@ -27,14 +27,16 @@ from ragtrace.coverage.values import NUMBER_WORDS, Value
 from ragtrace.coverage.verifier import TOGETHER, JudgedRelevance, log_odds
 from ragtrace.types import Candidate, Claim, Facet, PackedChunk, RequestRecord
 
-__all__ = ["Signs", "evidence_odds", "odds_by_place", "once_more", "signs_of", "with_facets"]
+__all__ = ["LEAST", "Signs", "evidence_odds", "odds_by_place", "once_more", "signs_of", "with_facets"]
 
 
 MOST: Final = 20  # figures and dates of one claim that are looked up
 SUREST: Final = 5.0  # log odds beyond which no model of relevance or entailment is believed
 SUREST_CLAIM: Final = 7.0  # the same, of all judgments of one claim together
+SUREST_CITATION: Final = 10.0  # the same, of those of one citation, with what words say
 TELLING: Final = 6.0  # log odds by which a chunk with all of the question's words is the likelier evidence
-_LEAST: Final = 1 / (1 + math.exp(SUREST))  # the probability of these log odds against it
+AGAIN: Final = 0.1  # of errors of a model, those that it makes again where the same text stands among others
+LEAST: Final = 1 / (1 + math.exp(SUREST))  # the probability of `SUREST` log odds against something
 RIVAL: Final = 0.5  # share of the match of the best chunk of the prompt, from which another may be the better evidence
 _WEEKDAY: Final = re.compile(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b")
 FEWEST: Final = 4  # pairs of words of a claim, from which it can be a copy of what the prompt says
@@ -75,7 +77,8 @@ class Signs:
       the signs as they are where words alone judge the claims.
     - cited: of the claims that the prompt supports (`citable`), the share that carry a citation; miscited: how sure it
       is that a claim cites the wrong chunk, of the claim for which it is surest; wrong_citation: that claim, the chunk
-      that it cites, and the one that bears it out.
+      that it cites, and the one that bears it out. miscited_odds: of each claim that cites, the log odds that it cites
+      the wrong chunk, by a calibrated model of entailment and words.
     """
 
     left_chunk: str | None = None
@@ -121,6 +124,7 @@ class Signs:
     cited: float | None = None
     miscited: float | None = None
     wrong_citation: str | None = None
+    miscited_odds: tuple[float, ...] = ()
     rivals: frozenset[str] | None = None
     graded_lead: float | None = None
     left_graded: str | None = None
@@ -138,6 +142,7 @@ class Signs:
             rest_odds=None,
             borne=(),
             answer_odds=None,
+            miscited_odds=(),
             by_words=None,
         )
 
@@ -258,7 +263,7 @@ def _graded_signs(record: RequestRecord, prompt: coverage.PromptEvidence, said: 
     best = next((item.chunk_id for item in left if prompt.leaves_out(item)), None)
     if best is None or not said.packed:
         return {}
-    lead = log_odds(said.candidates[best], _LEAST) - log_odds(max(said.packed.values()), _LEAST)
+    lead = log_odds(said.candidates[best], LEAST) - log_odds(max(said.packed.values()), LEAST)
     return {"graded_lead": lead, "left_graded": best}
 
 
@@ -345,29 +350,32 @@ def _model_signs(
     rarity: Rarity,
     prompt: coverage.PromptEvidence,
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {"answer_odds": None if said.answer is None else log_odds(said.answer, _LEAST)}
+    found: dict[str, Any] = {"answer_odds": None if said.answer is None else log_odds(said.answer, LEAST)}
     borne = [each for each in judged.borne if each is not None] if judged else []
     found["borne"] = tuple(min(max(each.odds, -SUREST_CLAIM), SUREST_CLAIM) for each in borne)
     if not said.packed:
         return found
-    query, together = record.query.original, once_more(said.prompt)
+    query = record.query.original
     matches = question_match(query, packed, rarity).mean(axis=0)
     likely = {chunk.chunk_id: match for chunk, match in zip(packed, matches, strict=True)}
-    found["packed_odds"] = odds_by_place(said.packed, likely) + together
+    single = odds_by_place(said.packed, likely)
+    found["packed_odds"] = single + once_more(said.prompt, single)
     rests: dict[str, float] = {}
     for each in borne:
         for chunk_id, share in each.rests.items():
             rests[chunk_id] = rests.get(chunk_id, 0.0) + share / len(borne)
     judged_rests = {key: share for key, share in rests.items() if key in said.packed and share > 0}
     if judged_rests:
-        found["rest_odds"] = _mean_odds(said.packed, judged_rests) + together
+        single = _mean_odds(said.packed, judged_rests)
+        found["rest_odds"] = single + once_more(said.prompt, single)
     held = {chunk.chunk_id for chunk in record.packing.chunks if not chunk.truncated} if record.packing else set()
     left = {item.chunk_id for item in record.candidates if item.chunk_id not in held and prompt.leaves_out(item)}
     outside = {key: value for key, value in said.candidates.items() if key in left}
     if outside:
         matches = question_match(query, pool, rarity).mean(axis=0)
         likely = {chunk.chunk_id: match for chunk, match in zip(pool, matches, strict=True)}
-        found["left_odds"] = odds_by_place(outside, likely, dict.fromkeys(said.likely_left, once_more(said.left)))
+        more = {key: once_more(said.left, log_odds(outside[key], LEAST)) for key in said.likely_left if key in outside}
+        found["left_odds"] = odds_by_place(outside, likely, more)
         found["left_judged"] = max(outside, key=lambda key: outside[key])
     return found
 
@@ -388,13 +396,22 @@ def odds_by_place(
 def _mean_odds(
     chances: Mapping[str, float], weights: Mapping[str, float], more: Mapping[str, float] | None = None
 ) -> float:
-    odds = {key: log_odds(chances[key], _LEAST) + (more or {}).get(key, 0.0) for key in weights}
+    odds = {key: log_odds(chances[key], LEAST) + (more or {}).get(key, 0.0) for key in weights}
     return math.log(math.fsum(weights[key] * math.exp(odds[key]) for key in odds) / math.fsum(weights.values()))
 
 
-def once_more(said: float | None) -> float:
-    """The log odds of a second judgment of chunks as one text, which may not show what one of them shows."""
-    return 0.0 if said is None else math.log(TOGETHER * math.exp(log_odds(said, _LEAST)) + 1 - TOGETHER)
+def once_more(said: float | None, first: float) -> float:
+    """The log of the ratio of likelihoods of a second judgment of chunks as one text, which may not show what one of
+    them shows. first: the log odds of the judgments of each by itself. One that agrees tells less than one that does
+    not: where a model errs, it is likely to err again."""
+    if said is None:
+        return 0.0
+    odds = log_odds(said, LEAST)
+    if odds * first <= 0.0:
+        return math.log(TOGETHER * math.exp(odds) + 1 - TOGETHER)
+    right = 1 / (1 + math.exp(-abs(odds)))
+    again = math.log((AGAIN + (1 - AGAIN) * right) / (AGAIN + (1 - AGAIN) * (1 - right)))
+    return math.log(TOGETHER * math.exp(math.copysign(again, odds)) + 1 - TOGETHER)
 
 
 def evidence_odds(chances: Iterable[float], count: int | None = None) -> float:
@@ -403,7 +420,7 @@ def evidence_odds(chances: Iterable[float], count: int | None = None) -> float:
     chances: each that of one by itself, at even odds before, in [0, 1]. The mean of their odds: among many that are
     judged one by one, one that stands out by mistake is nothing unusual.
     """
-    odds = [math.exp(log_odds(chance, _LEAST)) for chance in chances]
+    odds = [math.exp(log_odds(chance, LEAST)) for chance in chances]
     mean = math.fsum(odds) / max(1, count or len(odds))
     return math.log(min(max(mean, math.exp(-SUREST)), math.exp(SUREST)))
 
@@ -421,14 +438,29 @@ def _citation_signs(
         if (wrong := miscitation(claim, packed, support, rarity, is_numbered=is_numbered)) is not None
     ]
     wrong, claim = max(found, key=lambda each: each[0].sureness, default=(None, None))
+    heard = _heard_citations(judged, packed, rarity, is_numbered=is_numbered) if judged.borne else []
+    told = f"“{claim.text}” cites {wrong.cited}; {wrong.other} bears it out" if wrong and claim else None
     return {
         "citable": len(supported),
         "cited": sum(_is_cited(claim) for claim in supported) / len(supported) if supported else None,
         "miscited": wrong.sureness if wrong else None,
-        "wrong_citation": f"“{claim.text}” cites {wrong.cited}; {wrong.other} bears it out"
-        if wrong and claim
-        else None,
+        "miscited_odds": tuple(min(max(odds, -SUREST_CITATION), SUREST_CITATION) for odds, _ in heard),
+        "wrong_citation": max(heard)[1] if heard else told,
     }
+
+
+def _heard_citations(
+    judged: coverage.JudgedAnswer, packed: Sequence[Evidence], rarity: Rarity, *, is_numbered: bool
+) -> list[tuple[float, str]]:
+    """Of each claim that cites, the log odds by a calibrated model and words that it cites the wrong chunk, and which
+    one bears it out then."""
+    found = []
+    for claim, support, by_words in zip(judged.claims, judged.supports, judged.by_words, strict=True):
+        odds = {key: log_odds(share, LEAST) for key, share in support.items()} if claim.factual else {}
+        wrong = miscitation_odds(claim, packed, odds, by_words, rarity, is_numbered=is_numbered)
+        if wrong is not None:
+            found.append((wrong[0], f"“{claim.text}” cites {wrong[1]}; {wrong[2]} bears it out"))
+    return found
 
 
 def _is_cited(claim: Claim) -> bool:

@@ -97,7 +97,7 @@ _SHOWN: Final = 0.01  # lead that a reason names
 WORDS: Final = 3  # content words of a question, from which shares of them tell that much
 # By calibrated models and words together: how likely a request is at most sound, and how likely a stage broke first at
 # least, that it is broken; that it is suspected; at most, that it is sound.
-STILL_SOUND: Final = 0.1
+STILL_SOUND: Final = 0.2
 BROKE: Final = 0.6
 MAY_HAVE_BROKEN: Final = 0.2
 UNLIKELY: Final = 0.03
@@ -161,7 +161,7 @@ class Case:
         """How likely the request broke where, by calibrated models and words; None where words alone judge."""
         if self.reference == "oracle" or not (self.retrieved and self.packed and self.answered):
             return None
-        return chances(self.signs, left_out=self.left_out)
+        return chances(self.signs, left_out=self.left_out, cites=self.cites and self.signs.readable)
 
 
 def judge_stages(case: Case) -> tuple[StageFinding, ...]:
@@ -390,8 +390,8 @@ def proofs(case: Case) -> dict[str, float]:
     if case.cites and case.signs.cited is not None and case.signs.readable:
         if _is_uncited(case):
             found["uncited"] = 0.0
-        elif case.signs.miscited:
-            found["miscited"] = _odds_of(case.signs.miscited) - _odds_of(SURE)
+        elif (margin := _miscited_margin(case)) is not None:
+            found["miscited"] = margin
     return {rule: margin for rule, margin in found.items() if math.isfinite(margin)}
 
 
@@ -403,9 +403,9 @@ def _is_generation_judged(case: Case) -> bool:
 
 
 def _odds_of(share: float) -> float:
-    """The log odds of a share of less than 1."""
+    """The log odds of a share; -inf of none, and finite of all."""
     inside = min(share, 1 - 1e-9)
-    return math.log(inside / (1 - inside))
+    return math.log(inside / (1 - inside)) if inside > 0.0 else -math.inf
 
 
 def _absence(case: Case) -> float:
@@ -526,17 +526,30 @@ def _citation(case: Case) -> StageFinding:
         if case.is_proven("uncited"):
             return _finding("citation", "broken", None, *told)
         return _finding("citation", "suspected", "undecided", *told)
+    heard = case.heard() if signs.miscited_odds else None
     miscited = signs.miscited or 0.0
-    if miscited >= MISCITED and signs.wrong_citation:
-        lines = [signs.wrong_citation, *lines]
-    if miscited and case.is_proven("miscited", _odds_of(miscited) - _odds_of(SURE)):
+    is_doubted = miscited >= MISCITED if heard is None else heard.citation >= MAY_HAVE_BROKEN
+    if is_doubted and signs.wrong_citation:
+        by_models = [] if heard is None else [_chance_line(heard, "citation")]
+        lines = [signs.wrong_citation, *by_models, *lines]
+    margin = _miscited_margin(case)
+    if margin is not None and case.is_proven("miscited", margin):
         return _finding("citation", "broken", None, *lines)
     is_silent = signs.hedged and not _marks(case)  # who says what is not there has nothing to cite
-    if (signs.cited < FEW_CITED and not is_silent) or miscited >= MISCITED:
+    if (signs.cited < FEW_CITED and not is_silent) or is_doubted:
         return _finding("citation", "suspected", "unsupported" if signs.cited >= FEW_CITED else "undecided", *lines)
-    if signs.cited >= CITED and miscited < RIGHT:
+    if signs.cited >= CITED and (miscited < RIGHT if heard is None else heard.citation <= UNLIKELY):
         return _finding("citation", "sound")
     return _finding("citation", "not_known", "undecided", *lines)
+
+
+def _miscited_margin(case: Case) -> float | None:
+    """By how much, in log odds, wrong citations lie above their line of proof; None where no claim was compared."""
+    signs = case.signs
+    heard = case.heard() if signs.miscited_odds else None
+    if heard is not None:
+        return _heard_margin(heard, "citation")
+    return _odds_of(signs.miscited) - _odds_of(SURE) if signs.miscited else None
 
 
 def _marks(case: Case) -> list[Citation]:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ragtrace.analyze._doubt_model import Chances
-from ragtrace.analyze._stage_signs import odds_by_place, once_more
+from ragtrace.analyze._stage_signs import LEAST, odds_by_place, once_more
 from ragtrace.analyze._stage_states import MAY_HAVE_BROKEN, Case, is_certain, is_lost
 from ragtrace.analyze.analysis import ServiceView, with_probe
 from ragtrace.analyze.diagnosis import VersionStart
@@ -30,7 +30,7 @@ from ragtrace.coverage import Background
 from ragtrace.coverage.citations import SUPPORTED
 from ragtrace.coverage.relevance import Rarity, question_match
 from ragtrace.coverage.support import Evidence
-from ragtrace.coverage.verifier import RelevanceJudge
+from ragtrace.coverage.verifier import RelevanceJudge, log_odds
 from ragtrace.errors import ConfigurationError, NotJudged, ProbeError
 from ragtrace.probe import DEEPER, Probe, ask, compare
 from ragtrace.types import Analysis, Candidate, IndexProbe, RequestRecord, VerifiedBy, replace
@@ -236,8 +236,10 @@ def with_index(heard: Chances, odds: float) -> Chances:
     """The chances once the index was asked. odds: the log odds that it holds evidence beside the candidates, against
     that it holds none; whether it does tells nothing of the other stages."""
     lost = heard.retrieval * math.exp(odds)
-    whole = heard.sound + heard.ranking + heard.generation + lost
-    return Chances(heard.sound / whole, lost / whole, heard.ranking / whole, heard.generation / whole)
+    whole = heard.sound + heard.ranking + heard.generation + heard.citation + lost
+    return Chances(
+        heard.sound / whole, lost / whole, heard.ranking / whole, heard.generation / whole, heard.citation / whole
+    )
 
 
 def relevant_beyond(
@@ -256,12 +258,13 @@ def relevant_beyond(
     near = sorted(range(len(texts)), key=lambda place: (-match[place], texts[place].rank))[:MOST]
     said = dict(zip(near, judge.relevant([(query, texts[place].text or "") for place in near]), strict=True))
     best = sorted(near, key=lambda place: -said[place])[:TOGETHER]
-    more = 0.0
+    more: dict[str, float] = {}
     if len(best) > 1 and said[best[0]] >= SUPPORTED:
-        more = once_more(judge.relevant([(query, "\n\n".join(texts[place].text or "" for place in best))])[0])
+        together = judge.relevant([(query, "\n\n".join(texts[place].text or "" for place in best))])[0]
+        more = {str(place): once_more(together, log_odds(said[place], LEAST)) for place in best}
     odds = odds_by_place(
         {str(place): chance for place, chance in said.items()},
         {str(place): float(match[place]) for place in near},
-        {str(place): more for place in best},
+        more,
     )
     return odds, [texts[place] for place in best if said[place] >= SUPPORTED]

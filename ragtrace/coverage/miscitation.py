@@ -20,13 +20,19 @@ from ragtrace.coverage.text import content_words
 from ragtrace.coverage.values import Value
 from ragtrace.types import Claim
 
-__all__ = ["SURE", "BearingGap", "Miscitation", "bearing_gap", "miscitation"]
+__all__ = ["SURE", "BearingGap", "Miscitation", "bearing_gap", "miscitation", "miscitation_odds"]
 
 SURE: Final = 0.98  # from which a claim cites the wrong chunk,
 SURE_UNBORNE: Final = 0.995  # and where words do not see that the other chunk supports the claim
 OPEN: Final = 0.97  # the most, where another reading of the citation may be right
 MOST: Final = 20  # values and names of a claim that are looked up
 WORDS: Final = 3  # content words, values and names of a claim, from which it can be sure
+# Of claims whose cited chunk bears them out, those that another one of the prompt bears out as well: of any others, and
+# of two that say much the same.
+ALSO: Final = 0.1
+ALSO_SAME: Final = 0.9
+_ANY: Final = 0.03  # what counts for each chunk beside its support by words
+SUREST: Final = 5.0  # log odds beyond which words are not believed beside a model
 
 
 class Miscitation(NamedTuple):
@@ -78,14 +84,54 @@ def miscitation(
     gap = bearing_gap(claim, packed, supports, rarity)
     if gap is None:
         return None
-    logit = _BASE + math.fsum(weight * value for weight, value in zip(_WEIGHTS, gap.gaps, strict=True))
-    sureness = 1 / (1 + math.exp(-logit))
+    sureness = 1 / (1 + math.exp(-_log_odds(gap)))
     is_next = not is_numbered and packed.index(gap.other) == packed.index(gap.cited) + 1
     is_supported = supports.get(gap.other.chunk_id, 0.0) >= SUPPORTED
     is_same = repeat_each_other(gap.cited, gap.other) or hold_the_same(claim.text, gap.cited, gap.other)
     is_open = _says_little(claim) or is_same or (not is_supported and sureness < SURE_UNBORNE)
     is_open = is_open or (is_next and _is_number(claim, gap.cited.chunk_id))
     return Miscitation(min(sureness, OPEN) if is_open else sureness, gap.cited.chunk_id, gap.other.chunk_id)
+
+
+def miscitation_odds(
+    claim: Claim,
+    packed: Sequence[Evidence],
+    odds: Mapping[str, float],
+    by_words: Claim,
+    rarity: Rarity,
+    *,
+    is_numbered: bool = False,
+) -> tuple[float, str, str] | None:
+    """The log of the ratio of likelihoods that a claim cites the wrong chunk, against a right one, by a calibrated
+    model and by words, with the ids of the cited and of the other chunk; None where it cites none that was judged, or
+    no other was.
+
+    odds: of the chunks that the model was asked about, the log odds that each bears the claim out; by_words: the claim
+    as words judge it. If it cites the right chunk, that one bears it out, and another one may do so besides; if not,
+    another one does alone. Words tell which chunk of each group that would be, and are heard once more as they are.
+    """
+    gap = bearing_gap(by_words, packed, by_words.supports, rarity)
+    named = {mark.chunk_id for mark in claim.citations}
+    judged = [chunk for chunk in packed if chunk.chunk_id in odds]
+    groups = [chunk for chunk in judged if chunk.chunk_id in named], [c for c in judged if c.chunk_id not in named]
+    if gap is None or not all(groups):
+        return None
+    cited, other = (max(group, key=lambda chunk: odds[chunk.chunk_id]) for group in groups)
+    own, others = (_any_bears_it_out(group, odds, by_words.supports) for group in groups)
+    is_same = repeat_each_other(cited, other) or hold_the_same(claim.text, cited, other)
+    also = ALSO_SAME if is_same else ALSO
+    by_model = others - own - math.log(1 - also + also * math.exp(others))
+    found = by_model + min(max(_log_odds(gap), -SUREST), SUREST)
+    if not is_numbered and packed.index(other) == packed.index(cited) + 1 and _is_number(claim, cited.chunk_id):
+        found = min(found, math.log(OPEN / (1 - OPEN)))
+    return found, cited.chunk_id, other.chunk_id
+
+
+def _any_bears_it_out(chunks: Sequence[Evidence], odds: Mapping[str, float], supports: Mapping[str, float]) -> float:
+    """The log odds that one of the chunks bears a claim out, against that none does; words tell which is likely."""
+    likely = [_ANY + supports.get(chunk.chunk_id, 0.0) for chunk in chunks]
+    borne = math.fsum(share * math.exp(odds[chunk.chunk_id]) for share, chunk in zip(likely, chunks, strict=True))
+    return math.log(borne / math.fsum(likely))
 
 
 def bearing_gap(
@@ -105,6 +151,10 @@ def bearing_gap(
     own, other = (max(group, key=lambda chunk: _strength(bearings[chunk.chunk_id])) for group in (cited, others))
     both = zip(bearings[own.chunk_id], bearings[other.chunk_id], strict=True)
     return BearingGap(own, other, _Bearing(*(theirs - mine for mine, theirs in both)))
+
+
+def _log_odds(gap: BearingGap) -> float:
+    return _BASE + math.fsum(weight * value for weight, value in zip(_WEIGHTS, gap.gaps, strict=True))
 
 
 def _says_little(claim: Claim) -> bool:

@@ -118,6 +118,32 @@ def test_what_rests_on_no_evidence_need_not_cite(rests: float, state: str) -> No
     assert (found["citation"].state == "broken") == (state == "broken")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "state"),
+    [((2 * NINETEEN,), "broken"), ((9.0, -6.0, -6.0), "broken"), ((NINETEEN,), "suspected"), ((-6.0, -6.0), "sound")],
+)
+def test_a_claim_that_only_another_chunk_bears_out_is_wrongly_cited(wrong: tuple[float, ...], state: str) -> None:
+    """Where the models and words of it agree, all citations are wrong or one among right ones; one judgment alone
+    only suspects. The other stages stay sound."""
+    found = judged(cites=True, citable=2, cited=1.0, miscited=0.5, miscited_odds=wrong, wrong_citation="1 cites 2")
+    assert found["citation"].state == state
+    assert {found[stage].state for stage in ("retrieval", "ranking", "generation")} == {"sound"}
+    assert ("1 cites 2" in found["citation"].evidence) == (state in ("broken", "suspected"))
+
+
+def test_citations_count_only_where_a_service_cites() -> None:
+    """And an answer whose claims are denied is generation's, whatever it cites."""
+    wrong = MATCHED | SOUND | {"miscited_odds": (9.0,)}
+    heard, silent = (chances(Signs(**wrong), left_out=True, cites=cites) for cites in (True, False))
+    assert heard is not None
+    assert silent is not None
+    assert heard.citation > 0.9
+    assert silent.citation == 0.0
+    false = chances(Signs(**(wrong | {"borne": (-9.0,) * 3})), left_out=True, cites=True)
+    assert false is not None
+    assert false.generation > 0.9
+
+
 def test_without_a_judgment_of_chunks_words_judge() -> None:
     """A model of claims alone changes no chances."""
     assert chances(Signs(**(MATCHED | {"borne": (-9.0,)})), left_out=True) is None
@@ -125,7 +151,7 @@ def test_without_a_judgment_of_chunks_words_judge() -> None:
 
 def test_chances_sum_to_one() -> None:
     """With and without an answer that declines."""
-    for given in (SOUND, SOUND | DECLINED, SOUND | {"borne": ()}):
-        found = chances(Signs(**(MATCHED | given)), left_out=True)
+    for given in (SOUND, SOUND | DECLINED, SOUND | {"borne": ()}, SOUND | {"miscited_odds": (3.0, -2.0)}):
+        found = chances(Signs(**(MATCHED | given)), left_out=True, cites=True)
         assert found is not None
-        assert found.sound + found.retrieval + found.ranking + found.generation == pytest.approx(1)
+        assert found.sound + found.retrieval + found.ranking + found.generation + found.citation == pytest.approx(1)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ragtrace.analyze._doubt_model import Chances
+from ragtrace.analyze._stage_states import is_lost
 from ragtrace.analyze.analysis import ServiceView, examine
 from ragtrace.analyze.probe_schedule import IndexProber, ProbeBudget, probed, relevant_beyond, with_index
 from ragtrace.coverage.verifier import JudgedRelevance, Pair
@@ -150,4 +151,7 @@ def test_the_index_moves_retrieval_alone() -> None:
     assert found.retrieval > 0.97
     assert found.generation / found.sound == pytest.approx(LOST.generation / LOST.sound)
     assert found.sound + found.retrieval + found.ranking + found.generation == pytest.approx(1)
-    assert with_index(LOST, -math.inf).retrieval == 0.0
+    nowhere = with_index(LOST, -math.inf)
+    assert nowhere.retrieval == 0.0
+    assert not is_lost(nowhere)
+    assert is_lost(found)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ragtrace.analyze._stage_signs import Signs, signs_of
+from ragtrace.analyze._stage_signs import Signs, once_more, signs_of
 from ragtrace.analyze.analysis import judged_answer
 from ragtrace.coverage import united
 from ragtrace.coverage.miscitation import SURE
@@ -95,6 +95,17 @@ def test_marks_that_english_lacks_make_no_chunk_foreign() -> None:
     assert signs([1, 2], texts=[PIERS[0], amounts, *PIERS[2:]]).readable
     foreign = "Zölle: Seebrücke Oxmoor, einfach £4, zurück £7. Bojen: wöchentlich £30. Angler: täglich £2."
     assert not signs([1, 2], texts=[PIERS[0], foreign, *PIERS[2:]]).readable
+
+
+@pytest.mark.parametrize(("first", "least", "most"), [(2.9, 1.0, 2.5), (-2.9, 2.5, 2.95)])
+def test_a_second_judgment_that_agrees_tells_less_than_one_that_does_not(
+    first: float, least: float, most: float
+) -> None:
+    """A model that erred once of a text is likely to err again where the same text stands among others."""
+    said = once_more(0.95, first)
+    assert least < said < most
+    assert once_more(0.05, first) == pytest.approx({2.9: -2.5, -2.9: -1.6}[first], abs=0.15)
+    assert once_more(None, first) == 0.0
 
 
 def test_the_best_grade_outside_of_the_prompt_is_set_against_the_best_in_it() -> None:

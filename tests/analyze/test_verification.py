@@ -280,6 +280,32 @@ def test_what_a_calibrated_judge_says_moves_the_states() -> None:
     assert examine(record, relevances=turned)[0].diagnosis.state("ranking") != "broken"
 
 
+def test_a_calibrated_judge_finds_a_wrong_citation_in_a_paraphrase() -> None:
+    """Words follow neither chunk; the model denies the cited one, and finds the claim in the other."""
+    texts = {
+        "limit": "Everyone has thirty days: that is the limit.",
+        "desk": "Cash is taken at every desk of the hall.",
+    }
+    found = tuple(Candidate(chunk_id=key, rank=rank, text=text) for rank, (key, text) in enumerate(texts.items(), 1))
+    chunks = tuple(PackedChunk(chunk_id=key, position=at, text=text) for at, (key, text) in enumerate(texts.items(), 1))
+    verifier = Scripted(lambda claim, evidence: (0.99 if "thirty" in evidence else 0.01, 0.0), CALIBRATED)
+
+    def citation(mark: str, *, heard: bool = True) -> str | None:
+        answer = GenerateRun(generation=Generation(answer=f"People get roughly a month {mark}."))
+        stages = (RetrieveRun(query="?", candidates=found), PackRun(packing=Packing(chunks=chunks)), answer)
+        record = replace(ranked(), stages=stages)
+        if not heard:
+            return examine(record)[0].diagnosis.state("citation")
+        judged = judge_batch({"a": record}, verifier)["a"]
+        assert isinstance(judged, JudgedAnswer)
+        said = JudgedRelevance({"limit": 0.98, "desk": 0.02}, {"limit": 0.98, "desk": 0.02}, 0.98, is_calibrated=True)
+        return examine(record, judged=judged, relevances=said)[0].diagnosis.state("citation")
+
+    assert citation("[2]") == "broken"
+    assert citation("[1]") == "sound"
+    assert {citation("[1]", heard=False), citation("[2]", heard=False)} == {"not_known"}
+
+
 def test_a_judge_without_calibration_moves_none() -> None:
     """It is shown in the scores, and the states are those of words."""
     record, judge = ranked(), Judge()

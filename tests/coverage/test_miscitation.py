@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragtrace.coverage import judge_claims
-from ragtrace.coverage.miscitation import SURE, Miscitation, miscitation
+from ragtrace.coverage.miscitation import SURE, Miscitation, miscitation, miscitation_odds
 from ragtrace.coverage.relevance import Rarity
 from ragtrace.coverage.support import Evidence
 from ragtrace.types import PackedChunk
@@ -104,3 +104,45 @@ def test_only_a_claim_that_cites_one_of_several_chunks_can_be_wrong() -> None:
     """Neither without a citation, nor where there is nothing else to cite."""
     assert judged("Rowing boats pass without any toll.", LOCK, TOLL) == [None]
     assert judged("Rowing boats pass without any toll [1].", LOCK) == [None]
+
+
+def odds_by_model(answer: str, said: dict[str, float], *texts: str, is_numbered: bool = True) -> float:
+    """The log odds that the only claim of an answer cites the wrong chunk, where a model says so of the chunks."""
+    packed = [PackedChunk(chunk_id=f"c{place}", position=place, text=text) for place, text in enumerate(texts, 1)]
+    [claim], _ = judge_claims(answer, packed, query="What is there to know of the canal?")
+    evidence = [Evidence.read(chunk.chunk_id, chunk.text or "") for chunk in packed]
+    found = miscitation_odds(claim, evidence, said, claim, Rarity(evidence), is_numbered=is_numbered)
+    assert found is not None
+    assert found[1] == f"c{answer[-3]}"
+    return found[0]
+
+
+PARAPHRASE = "Heavy boats are charged at the gate [2]."  # words tell next to nothing of it
+
+
+def test_a_model_tells_where_words_cannot() -> None:
+    """A "yes" of another chunk beside the "no" of the cited one is two judgments; both "yes" are next to none."""
+    wrong = odds_by_model(PARAPHRASE, {"c1": 3.0, "c2": -3.0}, TOLL, FERRY)
+    both = odds_by_model(PARAPHRASE, {"c1": 3.0, "c2": 3.0}, TOLL, FERRY)
+    right = odds_by_model(PARAPHRASE, {"c1": -3.0, "c2": 3.0}, TOLL, FERRY)
+    assert wrong - both == pytest.approx(6.0)
+    assert both - right > 3.0
+    assert wrong - right > 9.0
+
+
+def test_where_two_chunks_say_the_same_that_another_one_bears_the_claim_out_tells_little() -> None:
+    """A duplicate does so as well, whichever is cited."""
+    said = {"c1": 3.0, "c2": -3.0}
+    claim = "The upper lock was rebuilt in 1911 by Ilse Bergdorf [2]."
+    other = odds_by_model(claim, said, LOCK, TOLL) - odds_by_model(claim, {"c1": -3.0, "c2": -3.0}, LOCK, TOLL)
+    same = odds_by_model(claim, said, LOCK, LOCK_AGAIN) - odds_by_model(
+        claim, {"c1": -3.0, "c2": -3.0}, LOCK, LOCK_AGAIN
+    )
+    assert same < other - 1.0
+
+
+def test_a_citation_that_would_be_right_counted_from_zero_is_never_sure_by_a_model_either() -> None:
+    """Unless the prompt tells from where its chunks are counted."""
+    claim, said = "Barges of more than 40 tonnes pay 85 crowns for each passage [1].", {"c1": -5.0, "c2": 5.0}
+    assert odds_by_model(claim, said, FERRY, TOLL) > 8.0
+    assert odds_by_model(claim, said, FERRY, TOLL, is_numbered=False) < 4.0
