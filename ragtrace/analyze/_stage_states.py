@@ -83,7 +83,7 @@ ABSENCE: Final = 8.0  # log odds that generation needs above its line for each b
 LITTLE: Final = 0.1  # doubt of the evidence, in log odds above the line, up to which one wrong thing proves
 FEW_ABSENT: Final = 1  # words that stand nowhere in the prompt, up to which an answer is told in its words
 OWN_WORDS: Final = 1 / 3  # the same, of one claim's words beyond the question
-LIKELY: Final = 0.6  # contradiction that proves
+OPPOSED: Final = 0.7  # contradiction that proves
 COPIED: Final = 0.75  # share of a claim's pairs of words in one place of the prompt, from which it is a copy of it
 CITED: Final = 0.9  # share of the claims with a citation, from which on they are cited
 FEW_CITED: Final = 0.5  # share below which citations are missing
@@ -503,7 +503,7 @@ def _has_one_thing_wrong(signs: Signs) -> bool:
     words read least surely ("where that is not possible, a fence")."""
     absent, against = signs.absent or 0, signs.exchanged or 0.0
     is_odd = bool(signs.odd) and absent <= FEW_ABSENT and (signs.foreign or 0.0) <= OWN_WORDS
-    return is_odd or against >= LIKELY
+    return is_odd or against >= OPPOSED
 
 
 def _is_proven(signs: Signs) -> bool:

@@ -26,6 +26,7 @@ SURE: Final = 0.98  # from which a claim cites the wrong chunk,
 SURE_UNBORNE: Final = 0.995  # and where words do not see that the other chunk supports the claim
 OPEN: Final = 0.97  # the most, where another reading of the citation may be right
 MOST: Final = 20  # values and names of a claim that are looked up
+TOLD: Final = 0.3  # share of a claim's words that another chunk must hold beyond the cited one to be told by them
 WORDS: Final = 3  # content words, values and names of a claim, from which it can be sure
 # Of claims whose cited chunk bears them out, those that another one of the prompt bears out as well: of any others, and
 # of two that say much the same.
@@ -77,9 +78,10 @@ def miscitation(
 
     1 / (1 + exp(-(b + Σ w_i · (other_i - cited_i)))) over support, words and values, for the cited and the other chunk
     that bear the claim out best. Below `SURE` where the claim says little, where the two chunks repeat each other,
-    where it would be right if numbers counted from 0, or, below `SURE_UNBORNE`, where the other one does not support
-    the claim. packed: the chunks in the order of the prompt; supports: chunk id -> support of the claim in [0, 1];
-    is_numbered: whether it is known from which number on chunks are counted.
+    where it would be right if numbers counted from 0, where words do not tell the chunks apart and the cited one gives a figure
+    of it by arithmetic, or, below `SURE_UNBORNE`, where the other one does not support the claim. packed: the chunks in the order of the prompt;
+    supports: chunk id -> support of the claim in [0, 1]; is_numbered: whether it is known from which number on chunks
+    are counted.
     """
     gap = bearing_gap(claim, packed, supports, rarity)
     if gap is None:
@@ -90,6 +92,7 @@ def miscitation(
     is_same = repeat_each_other(gap.cited, gap.other) or hold_the_same(claim.text, gap.cited, gap.other)
     is_open = _says_little(claim) or is_same or (not is_supported and sureness < SURE_UNBORNE)
     is_open = is_open or (is_next and _is_number(claim, gap.cited.chunk_id))
+    is_open = is_open or (gap.gaps.words < TOLD and _reckons(claim, gap.cited))
     return Miscitation(min(sureness, OPEN) if is_open else sureness, gap.cited.chunk_id, gap.other.chunk_id)
 
 
@@ -161,6 +164,12 @@ def _says_little(claim: Claim) -> bool:
     statement = Statement.read(claim)
     words = {word for word in content_words(claim.text) if "'" not in word}  # "you're" says nothing
     return len(words) + len(_exact(statement)) + len(statement.names) < WORDS
+
+
+def _reckons(claim: Claim, cited: Evidence) -> bool:
+    """Whether a claim computes a figure from those of the chunk that it cites, so that another one may hold it by
+    chance."""
+    return bool(Ground([cited.reading]).computed(Statement.read(claim)))
 
 
 def _is_number(claim: Claim, chunk_id: str) -> bool:

@@ -343,7 +343,7 @@ def test_one_wrong_thing_in_the_words_of_the_prompt_is_a_break() -> None:
     assert judged(stray | {"absent": 6})["generation"].state != "broken"
     assert judged(exchanged | {"absent": 6})["generation"].state == "broken"
     assert judged(exchanged | {"exchanged": 0.0})["generation"].state == "suspected"  # a negation
-    less = exchanged | {"exchanged": 0.55, "contradicted": 0.55}
+    less = exchanged | {"exchanged": 0.65, "contradicted": 0.65}
     assert judged(less)["generation"].state == "suspected"
     assert judged(less | {"altered": 0.9}, reference="oracle")["generation"].state == "broken"
 

@@ -83,6 +83,14 @@ def test_a_short_claim_is_never_surely_miscited() -> None:
     assert sureness("You don't need one [1].", WATER, "You need one.") < SURE
 
 
+def test_a_figure_that_the_cited_chunk_gives_by_arithmetic_may_stand_in_another_one_by_chance() -> None:
+    """Two nights at 14 euros are 28, and so is something else."""
+    berth = "A berth for two visitors costs 28 euros. Visitors pay it at the harbor office."
+    night = "Visitors pay 14 euros for each night at the pier. The second night in a row is free of any toll."
+    assert sureness("You pay for two nights only, so it is 28 euros [2].", berth, night, FERRY) < SURE
+    assert sureness("You pay for two visitors only, so it is 28 euros [3].", berth, night, FERRY) >= SURE
+
+
 def test_a_chunk_that_words_do_not_see_to_support_the_claim_must_be_ahead_by_more() -> None:
     """The claim is told in words of its own; what tells the chunks apart are its values."""
     ahead = "Boats heavier than 40 tonnes owe 85 crowns each passage they make [3]."

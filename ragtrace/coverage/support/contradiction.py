@@ -53,6 +53,7 @@ _RESTRICTS: Final = re.compile(
     r"\b(?:only|solely|exclusively|just|limited|no\s+other|nobody|except|unless|sole|alone|merely|must|not)\b|n['’]t\b",
     re.IGNORECASE,
 )
+_CELL: Final = "|"  # between the cells of a table's row
 _HOW_OFTEN: Final = frozenset("every each once twice after from".split())
 """Behind an "only" that restricts how often or when, and names no one of several things."""
 _IF: Final = re.compile(r"\b(?:if|unless|otherwise)\b", re.IGNORECASE)
@@ -100,7 +101,8 @@ _AGREES: Final = Said()
 
 class _Near(NamedTuple):
     """A sentence that may speak of the same as a claim: its place in the chunk, the share of the claim's words that it
-    has, what its values are to those of the claim, and which of these the sentences before and behind it state."""
+    has, what its values are to those of the claim, and which of these the sentences before and behind it state, or a
+    row of a table."""
 
     at: int
     placed: Placed
@@ -151,7 +153,8 @@ def compare(
     rarities: of the claim's words; origin_of: whether the evidence states a value of the claim, or the question does.
     """
     placed = statement.placed
-    near = [list(_near(statement, reading, rarities)) for reading in readings]
+    tabled = _in_tables(statement.values, readings)
+    near = [list(_near(statement, reading, rarities, tabled)) for reading in readings]
     turned = statement.is_turned
     spoken = [[_joined(_spoken(placed, sentence, origin_of, is_turned=turned)) for sentence in each] for each in near]
     doubted = {key for sentences in spoken for said in sentences for key, each in said.items() if each.is_close}
@@ -167,13 +170,20 @@ def compare(
     return [_finding(sentences, found, doubted) for sentences, found in zip(near, spoken, strict=True)]
 
 
-def _near(statement: Statement, reading: Reading, rarities: Rarities) -> Iterator[_Near]:
+def _in_tables(claimed: Sequence[Value], readings: Sequence[Reading]) -> frozenset[Value]:
+    """The values of a claim that a row of a table states: what tells its place are the heads, and no words around."""
+    rows = [each for reading in readings if _CELL in reading.text for each in reading.sentences if _CELL in each.text]
+    return frozenset(value for value in claimed if any(row.stated.holds(value) for row in rows))
+
+
+def _near(statement: Statement, reading: Reading, rarities: Rarities, tabled: frozenset[Value]) -> Iterator[_Near]:
     for at, sentence in enumerate(reading.sentences):
         held = containment(statement, sentence.words, rarities)
         if max(held, _own(statement, sentence)) >= SAME_MATTER:
             beside = (*reading.sentences[max(0, at - 1) : at], *reading.sentences[at + 1 : at + 2])
             stated = {value for value in statement.values if any(each.stated.holds(value) for each in beside)}
-            yield _Near(at, sentence.placed, held, relations(statement.placed, sentence.placed, MOST), stated)
+            related = relations(statement.placed, sentence.placed, MOST)
+            yield _Near(at, sentence.placed, held, related, stated | tabled)
 
 
 def _joined(spoken: Iterable[tuple[str, Said]]) -> dict[str, Said]:
@@ -246,7 +256,8 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
             origin = origin_of(value)
             if origin in ("computed", "stated") and _is_result(claimed.text, value):
                 continue  # 96 − 12 = 84: the figure is that of the sum, and no other one's
-            if origin == "asked" or (origin == "stated" and len(evidence.values) >= CROWDED):
+            is_table = len(evidence.values) >= CROWDED or _CELL in evidence.text
+            if origin == "asked" or (origin in ("stated", "computed") and is_table):
                 continue
             if kind == "value" and (value in sentence.beside or (origin != "unknown" and value.unit != stated.unit)):
                 continue  # "Ground 4: two months' rent. Notice: 14 days."; years are not altered to weeks
@@ -478,6 +489,10 @@ _MUTUAL: Final = frozenset(
 )  # what is the same the other way around
 
 
+_BESIDE: Final = frozenset("of for in on at during within per with".split())
+_TOWARDS: Final = frozenset(("to", "from"))
+_ARTICLES: Final = frozenset("the a an each every our your their its this these".split())
+
 _Spans: TypeAlias = Sequence[tuple[int, int]]
 
 
@@ -527,6 +542,8 @@ def _names(
     yield from _exchanged(claimed, given, names, held, needed, with_agreed)
     for (one, one_there), (two, two_there) in combinations(names, 2):
         (first, first_there), (second, second_there) = sorted([(one, one_there), (two, two_there)])
+        if _are_beside(claimed, first, second) or _are_beside(given, *sorted((first_there, second_there))):
+            continue
         pair = f"{_written(claimed, first)} and {_written(claimed, second)}"
         pair = f"the order of {pair}"
         if first_there.last < second_there.first:
@@ -534,6 +551,18 @@ def _names(
             yield pair, agreed * held, 0.0
         else:
             yield pair, 0.0, _related(claimed, first, second, given, second_there, first_there) * held
+
+
+def _are_beside(placed: Placed, first: _Spot, second: _Spot) -> bool:
+    """Whether one of two names stands beside what happens, behind a preposition, and neither does it nor bears it: "the
+    pass of the year costs 9 euros for an adult"."""
+    return _behind(placed, first) in _BESIDE | _TOWARDS or _behind(placed, second) in _BESIDE
+
+
+def _behind(placed: Placed, spot: _Spot) -> str:
+    """The word that a name stands behind, a determiner left out."""
+    before = [word for word in placed.words[max(0, spot.first - 2) : spot.first] if word not in _ARTICLES]
+    return before[-1] if before else ""
 
 
 def _shared_values(

@@ -71,6 +71,7 @@ _CUES: Final = {
 _SAYS_SO: Final = re.compile(
     r"=|\bi\.e\.|\bthat\s+is\b|\bthat['’]s\b|\bso\b|\bhence\b|\bthus\b|\btherefore\b", re.IGNORECASE
 )
+_LEADS: Final = re.compile(r"\W*(?:[A-Z]{3}\s)?\d[\d.,]*(?:\s[a-z]+)?:\s")  # "£89: £64 for a boat, and £25"
 _COMPUTES: Final = re.compile(  # so clearly that such a figure is no invention, but one that cannot be checked
     r"""[=×÷]|\b(?:total|altogether|combined|together|sum|in\s+all|differ\w*|minus|averaged?s?|ratio|divided|multipl\w+|sav(?:e|es|ed|ing)
     |left\s+over|i\.e\.|comes?\s+to|works\s+out|amounts?\s+to|(?:increase|decrease|rise|fall|drop|growth)\s+of|(?:grew|rose|fell|up|down
@@ -513,7 +514,9 @@ def _wording(claim: str, asked: str, answer: str) -> _Wording:
     cues = frozenset(name for name, cue in _CUES.items() if cue.search(text))
     return _Wording(
         cues=cues,
-        told=cues | {"sum", "difference", "product", "ratio"} if _SAYS_SO.search(claim) else cues,
+        told=cues
+        | ({"sum", "difference", "product", "ratio"} if _SAYS_SO.search(claim) else set())
+        | ({"sum"} if _LEADS.match(claim) else set()),
         own=_operands([*values(claim), *values(asked)]),
         rest=_operands(values(answer)),
         constants=frozenset(_fractions_told(text)).union(

@@ -531,3 +531,27 @@ def test_what_held_until_a_year_when_it_changed_is_another_from_then_on() -> Non
     ended = judge(claim, "The mill ran on steam until 1902, and has stood still.")
     assert changed.contradiction == 0.0
     assert (ended.contradiction or 0.0) > 0.0
+
+
+PASSES = """Alpine garden: passes of the year 2031
+Pass | Adult | Child
+One day | 61 euros | 32 euros
+Four days | 187 euros | 96 euros"""
+SEASON = "The season pass of the year 2031 costs 540 euros for an adult and 270 euros for a child of the garden."
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "A four-day pass for an adult costs 187 euros in the year 2031.",
+        "219 euros: 187 for the adult pass of four days and 32 for a child of one day.",
+    ],
+)
+def test_what_a_table_states_or_adds_up_to_contradicts_no_sentence_and_no_other_cell(claim: str) -> None:
+    """The heads tell its place, and no words around; a value that stands nowhere does."""
+    packed = [PackedChunk(chunk_id=str(at), position=at, text=text) for at, text in enumerate((PASSES, SEASON), 1)]
+    asked = "What is an adult's pass of four days plus a child's of one day in total?"
+    assert judge_claims(claim, packed, query=asked)[0][0].contradiction == 0.0
+    altered = claim.replace("187", "419").replace("219", "451")
+    wrong = judge_claims(altered, packed, query=asked)[0][0]
+    assert (wrong.contradiction or 0.0) >= 0.5 or (wrong.support or 0.0) < 0.5

@@ -279,6 +279,15 @@ def test_what_short_answers_reckon(
     assert found[1] != "computed"
 
 
+@pytest.mark.parametrize(("total", "expected"), [("£83", "computed"), ("£38", "unknown")])
+def test_an_answer_that_begins_with_a_figure_and_a_colon_says_what_it_is_made_of(total: str, expected: str) -> None:
+    """The figures behind the colon give it, though no word names an operation."""
+    answer = f"{total}: £54 for a cart of that weight and £29 because it isn't a market day."
+    evidence = "Carts up to 2 tonnes: £54. Up to 3 tonnes: £71. Other days than market days cost £29."
+    figure = values(answer)[0]
+    assert Figures([Reading(evidence)], "What does my cart cost?").origin(figure, answer, answer) == expected
+
+
 def test_a_number_that_stands_with_another_unit_alone_is_not_computed() -> None:
     """Whatever operation happens to give it."""
     evidence = "No fee is due in the last 49 days. We write 35 days before the end, and again 14 days before it."
