@@ -78,8 +78,9 @@ def miscitation(
 
     1 / (1 + exp(-(b + Σ w_i · (other_i - cited_i)))) over support, words and values, for the cited and the other chunk
     that bear the claim out best. Below `SURE` where the claim says little, where the two chunks repeat each other,
-    where it would be right if numbers counted from 0, where words do not tell the chunks apart and the cited one gives a figure
-    of it by arithmetic, or, below `SURE_UNBORNE`, where the other one does not support the claim. packed: the chunks in the order of the prompt;
+    where it would be right if numbers counted from 0, where words do not tell the chunks apart and the cited one
+    gives a figure of it by arithmetic, or, below `SURE_UNBORNE`, where the other one does not support the claim.
+    packed: the chunks in the order of the prompt;
     supports: chunk id -> support of the claim in [0, 1]; is_numbered: whether it is known from which number on chunks
     are counted.
     """

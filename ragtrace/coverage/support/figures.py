@@ -351,10 +351,12 @@ class Figures:
         if len(_DIGITS.sub("", value.raw)) < 2:  # of the evidence, what counts the same: "nine missing months" of 24
             given = [one for one in given if value.unit and one.unit == value.unit]
             cues &= {"difference"}
+        asked = {abs(number.number) for number in values(self._asked)} if self._asked else set()
         exact = {"sum", "difference"} if len(_DIGITS.sub("", value.raw).strip("0")) >= BY_CHANCE else frozenset()
         for one, two in combinations([*own, *rest, *given], 2):
             if one.is_named and two.is_named:
-                yield from _combined(value.unit, one, two, told | exact)
+                is_asked = one.number in asked or two.number in asked  # an answer's own sum proves none of its terms
+                yield from _combined(value.unit, one, two, told | exact if is_asked else told)
             elif one.is_named or two.is_named:
                 yield from _combined(value.unit, one, two, cues)
             elif one.is_beside(two):
