@@ -18,6 +18,7 @@ __all__ = [
     "CODES",
     "CURRENCIES",
     "DAY",
+    "DEGREES",
     "HALF_CLOCK",
     "NO_AMOUNT",
     "NUMBER_WORDS",
@@ -110,6 +111,7 @@ _SAME_SPAN: Final = 0.89  # "the 2010s" are 2011 to 2020; share of the longer of
 _YEAR: Final = 366
 _AS_EXACT: Final = 2.5  # times as long may the time be that states another: "in May" does not say May 4
 DEGREES: Final = frozenset(("degree", "°c", "°f", "celsius", "fahrenheit"))
+"""The units of temperature, and that which may be either."""
 
 
 def same_value(one: Value, other: Value) -> bool:
