@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ragtrace import config
-from ragtrace.analyze.executors._work import Work
+from ragtrace.analyze._executor_work import Work
 from ragtrace.analyze.worker import run as analyze
 from ragtrace.cli import app
 from ragtrace.engines.model_names import load_generator

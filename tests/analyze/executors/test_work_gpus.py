@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.analyze.executors import _work as work
-from ragtrace.analyze.executors._work import gpus_for_each, gpus_of, visible_gpus
+from ragtrace.analyze import _executor_work as work
+from ragtrace.analyze._executor_work import gpus_for_each, gpus_of, visible_gpus
 from ragtrace.errors import ConfigurationError
 
 

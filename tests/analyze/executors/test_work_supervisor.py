@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.analyze.executors import _work as supervision
-from ragtrace.analyze.executors._work import RESTARTS, State, Work, watch
+from ragtrace.analyze import _executor_work as supervision
+from ragtrace.analyze._executor_work import RESTARTS, State, Work, watch
 from ragtrace.analyze.worker import WorkerSettings, WorkSummary
 from ragtrace.errors import WorkerError
 from ragtrace.store import Store

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ragtrace.analyze import worker
-from ragtrace.analyze.executors import ProcessExecutor, Work, _workers as workers
+from ragtrace.analyze import executors as workers, worker
+from ragtrace.analyze.executors import ProcessExecutor, Work
 from ragtrace.analyze.worker import WorkerSettings, WorkSummary
 from ragtrace.errors import ConfigurationError, WorkerError
 from tests.analyze.examples import fill, outcome

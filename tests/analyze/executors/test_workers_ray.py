@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ragtrace.analyze import worker
-from ragtrace.analyze.executors import RayExecutor, Work, _workers as ray_actors, executor_of
+from ragtrace.analyze import executors as ray_actors, worker
+from ragtrace.analyze.executors import RayExecutor, Work, executor_of
 from ragtrace.analyze.worker import WorkSummary
 from ragtrace.errors import ConfigurationError, MissingExtraError, WorkerError
 from tests.analyze.examples import fill, outcome

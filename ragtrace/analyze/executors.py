@@ -1,4 +1,5 @@
-"""Workers: threads of this process, processes of their own, or actors of Ray, each with a GPU where there are some.
+"""Executors of workers: threads of this process, processes of their own, or actors of Ray, each with a GPU where there
+are some, behind one interface.
 
 A process is told to stop through its pipe. It stops as well when the pipe breaks, since nobody is left to sum up what
 it does, and when it gets SIGTERM. Ctrl-C is the parent's to hear.
@@ -27,9 +28,9 @@ from dataclasses import dataclass, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from ragtrace.analyze.executors._work import (
+from ragtrace.analyze._executor_work import (
     VISIBLE,
     OnProgress,
     State,
@@ -49,7 +50,9 @@ from ragtrace.engines.models import load_package
 from ragtrace.errors import ConfigurationError, WorkerError
 from ragtrace.store.address import Address, from_anywhere
 
-__all__ = ["ProcessExecutor", "RayExecutor", "ThreadExecutor"]
+__all__ = ["EXECUTORS", "Executor", "ProcessExecutor", "RayExecutor", "ThreadExecutor", "Work", "executor_of"]
+
+EXECUTORS: Final = ("thread", "processes", "ray")
 
 _STOP: Final = b"stop"
 _log = logging.getLogger("ragtrace.analyze")
@@ -383,3 +386,28 @@ def _last_line(error: BaseException) -> str:
 
 def _lines(error: BaseException) -> list[str]:
     return [line.strip() for line in str(error).splitlines() if line.strip()]
+
+
+class Executor(Protocol):
+    """Has workers do their work somewhere."""
+
+    def run(self, work: Work, *, on_progress: OnProgress | None = None, stop: Stop | None = None) -> WorkSummary:
+        """Until no job is left (`follow`: until `stop()` is true). Returns what all workers did together.
+
+        Raises: RagtraceError when workers cannot start, or end again and again.
+        """
+
+
+def executor_of(
+    name: str, *, workers: int = 1, gpus_for_each: float | None = None, ray_address: str = "local"
+) -> Executor:
+    """The executor of this name. Raises: ConfigurationError for another name, and for GPUs of threads."""
+    if name == "thread" and gpus_for_each is not None:
+        raise ConfigurationError.of("gpus per worker", gpus_for_each, "none: the executor thread shares all GPUs")
+    if name == "thread":
+        return ThreadExecutor(workers)
+    if name == "processes":
+        return ProcessExecutor(workers, gpus_for_each)
+    if name == "ray":
+        return RayExecutor(workers, gpus_for_each, ray_address)
+    raise ConfigurationError.of("executor", name, ", ".join(EXECUTORS))
