@@ -181,7 +181,7 @@ _ABSTAINS: Final = re.compile(
     | \b(?:i|we)\s+have\s+no\s+(?:\w+\s+){{0,2}}?(?:{_KNOWLEDGE}|idea)\b
     | \b(?:i|we)\s+(?:{_CANNOT}|(?:am|are|was|were)\s+unable\s+to)\s+(?:\w+\s+){{0,2}}?
         (?:find|answer|determine|tell|say|locate|confirm|verify|(?:help|assist)(?:\s+you)?\s+with)\b
-    | \bi\s+{_CANNOT}\s+{_FEW}(?:give|provide)\b
+    | \bi\s+(?:(?:therefore|thus|so)\s+)?{_CANNOT}\s+{_FEW}(?:give|provide)\b
     | \bwe\s+(?:{_CANNOT}|do{_NOT})\s+{_FEW}(?:give|provide)\s+{_FEW}{_KNOWLEDGE}\b
     | \bi\s*(?:['’]m|\s+am)\s+(?:not\s+(?:sure|certain|aware)|unsure)\b
     | (?:^\W*|\b(?:i|we)\s*(?:['’]m|['’]re|\s+(?:am|are|was|were))\s+(?:\w+\s+)?|\bi\s+was|\bwe\s+were)
@@ -197,6 +197,7 @@ _ABSTAINS: Final = re.compile(
     | \b{_EVIDENCE}\s+{_FEW}(?:is|are|was|were|remains?)\s+silent\b
     | \b{_EVIDENCE}\s+{_FEW}(?:leaves?\s+out|omits?|lacks?)\b
     | \b{_EVIDENCE}\b[^.;]{{0,60}}\bnone\s+of\s+(?:which|them)\b
+    | \bnone\s+of\s+(?:which|them|these|those)\s+(?:mention|say|state|describe|tell)s?\b
     | \bi\s+(?:can\s+)?(?:only|just)\s+(?:have|know|see|find|found|partly|partially)\b
     | \bi\s+can\s+only\s+(?:see|find|tell|partly|partially)\b
     | (?:(?:\b(?:not|no|lacks?)|n['’]t)\s+{_FEW}(?:enough|sufficient)|\binsufficient)\s+

@@ -47,6 +47,21 @@ def test_what_stands_beside_a_refusal_is_a_claim_where_it_answers(answer: str, f
     assert [claim.factual for claim in split_claims(answer)] == factual
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_hedged"),
+    [
+        ("The rules that I have deal with berths, keys and fuel; none of them mentions kites.", True),
+        ("There are rules of three harbors. None of these says what a kite costs.", True),
+        ("Berths, keys and fuel have their prices. I therefore can't give you one for kites.", True),
+        ("There are four berths; none of them has electricity.", False),
+        ("Three policies are sold, and none of them covers theft.", False),
+    ],
+)
+def test_what_none_of_several_texts_says_is_silence(answer: str, is_hedged: bool) -> None:
+    """What none of several things has or covers is a fact."""
+    assert abstains_somewhere(answer) is is_hedged
+
+
 def test_half_an_answer_is_hedged_and_no_abstention() -> None:
     """It says somewhere that the evidence is silent, and states something."""
     answer = "The plan includes 5 GB. The passages do not say what happens beyond that."
