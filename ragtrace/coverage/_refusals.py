@@ -166,7 +166,7 @@ def _blank(match: re.Match[str]) -> str:
 
 _EVIDENCE: Final = (
     r"(?:passages?|documents?|documentation|docs|contexts?|texts?|sources?|articles?|excerpts?|snippets?|information"
-    r"|evidence|materials?|pages?|knowledge\s+base|help\s+cent(?:er|re))"
+    r"|evidence|materials?|pages?|reports?|runbooks?|clauses?|knowledge\s+base|help\s+cent(?:er|re))"
 )
 
 _NOT: Final = r"(?:\s+not|n['’]t)"
@@ -211,7 +211,7 @@ _ABSTAINS: Final = re.compile(
     | \bnothing\s+(?:that\s+)?i\s+(?:was|have|can|know)\b
     | \b{_EVIDENCE}\s+{_FEW}(?:do|does|did){_NOT}\s+(?:\w+\s+)?
         (?:contain|mention|provide|say|state|include|specify|answer|give|explain|describe|discuss|address|offer|indicate
-        |cover|list|reveal|disclose|show|clarify|detail|tell)\b
+        |cover|list|name|reveal|disclose|show|clarify|detail|tell)\b
     | \b(?:none\s+of\s+(?:the\s+)?{_FEW}|nothing\s+(?:in|within|from)\s+{_FEW}){_EVIDENCE}\b
     | \b{_EVIDENCE}\s+{_FEW}(?:has|have|contains?|provides?|says?|holds?|gives?)\s+(?:nothing|no)\s+
         (?:\w+\s+){{0,2}}?(?:on|about|of|regarding|concerning)\b
@@ -230,6 +230,8 @@ _ABSTAINS: Final = re.compile(
     | \b{_CANNOT}\s+be\s+(?:\w+\s+)?(?:answered|determined)\b
     | \banswer\s+{_CANNOT}\s+be\b
     | \bunanswerable\b
+    | ^\W*(?:unfortunately\W+)?(?:this|that|it)(?:(?:['’]s|\s+is)\s+not|\s+isn['’]t)\s+
+        (?:known|stated|given|specified|disclosed)\W*$
     | ^\W*(?:(?:sorry|unfortunately|this\s+is|that\s+is)\W+)?(?:unknown|n/a|not\s+(?:specified|stated|mentioned|given
         |available|provided|applicable|known)|insufficient\s+(?:information|context|evidence|data)|no\s+(?:answer|information))\W*$""",
     re.IGNORECASE | re.VERBOSE,

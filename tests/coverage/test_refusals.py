@@ -26,6 +26,19 @@ def test_a_refusal_may_say_why_and_where_else_to_ask(answer: str) -> None:
     assert is_abstention(answer)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The report doesn't name any customers. It only says how many there were.",
+        "That isn't known. The report only says that the fee was not made public.",
+        "Unfortunately, it is not stated. The clause refers to another annex.",
+    ],
+)
+def test_a_report_that_does_not_name_it_is_silent(answer: str) -> None:
+    """So that such an answer has nothing to cite."""
+    assert abstains_somewhere(answer)
+
+
 @pytest.mark.parametrize("answer", written("answers"))
 def test_a_negative_fact_is_an_answer(answer: str) -> None:
     """That something is not covered, allowed or known is a statement."""

@@ -56,6 +56,7 @@ _RESTRICTS: Final = re.compile(
 _CELL: Final = "|"  # between the cells of a table's row
 _HOW_OFTEN: Final = frozenset("every each once twice after from".split())
 """Behind an "only" that restricts how often or when, and names no one of several things."""
+_ASIDE: Final = re.compile(r"(?:\bnot|n['’]t)\s*,[^,.;]{1,60},", re.IGNORECASE)
 _IF: Final = re.compile(r"\b(?:if|unless|otherwise)\b", re.IGNORECASE)
 _BOUNDS: Final = frozenset(("limit", "level", "order"))  # opposites that two cases of one sentence may have
 _POUNDS: Final = frozenset(("GBP", "lb"))
@@ -458,6 +459,8 @@ def _is_negated_otherwise(claimed: Placed, own: int, given: Placed, there: int) 
         return False
     if claimed.is_condition(own) or given.is_condition(there):
         return False
+    if claimed.is_negated(own) and _ASIDE.search(given.text):
+        return False  # "does not, as guides like to claim, show" it
     if given.is_conditional and claimed.is_negated(own) and len(claimed.negated_clauses) > 1:
         return False  # "not doubled, as you weren't late" where it is doubled if somebody was
     if claimed.may_share_negation(own) or given.may_share_negation(there):

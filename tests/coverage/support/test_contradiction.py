@@ -555,3 +555,9 @@ def test_what_a_table_states_or_adds_up_to_contradicts_no_sentence_and_no_other_
     altered = claim.replace("187", "419").replace("219", "451")
     wrong = judge_claims(altered, packed, query=asked)[0][0]
     assert (wrong.contradiction or 0.0) >= 0.5 or (wrong.support or 0.0) < 0.5
+
+
+def test_an_aside_within_a_negation_leaves_it_one() -> None:
+    """Both deny the same."""
+    evidence = "The statue does not, as guides like to claim, show Saint Nicholas but the toll collector Wendel Ott."
+    assert judge("It is a toll collector called Wendel Ott, not Saint Nicholas.", evidence).contradiction == 0.0
