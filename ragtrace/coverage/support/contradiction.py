@@ -20,7 +20,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ragtrace.coverage.support._placement import Placed, Relation, Switch, likeness, relations
 from ragtrace.coverage.support.readings import Reading, SentenceWindow, Statement, Vocabulary
-from ragtrace.coverage.text import is_content, stem
+from ragtrace.coverage.text import content_stems, is_content, stem
 from ragtrace.coverage.values import Value, same_kind, says
 
 __all__ = ["Finding", "Origin", "compare", "containment", "opposition", "rarities_of"]
@@ -56,6 +56,9 @@ _RESTRICTS: Final = re.compile(
 _CELL: Final = "|"  # between the cells of a table's row
 _HOW_OFTEN: Final = frozenset("every each once twice after from".split())
 """Behind an "only" that restricts how often or when, and names no one of several things."""
+IN_ITS_CASE: Final = 0.65  # how sure it is that a value of another case is wrong: suspicion, and in a copy proof
+MOST_CASES: Final = 5  # values of one kind, each with a condition of its own, that a sentence and those beside it have
+_PARTING: Final = re.compile(r"[,;:]\s|\b(?:and|but|while|whereas)\b", re.IGNORECASE)
 _ASIDE: Final = re.compile(r"(?:\bnot|n['’]t)\s*,[^,.;]{1,60},", re.IGNORECASE)
 _IF: Final = re.compile(r"\b(?:if|unless|otherwise)\b", re.IGNORECASE)
 _BOUNDS: Final = frozenset(("limit", "level", "order"))  # opposites that two cases of one sentence may have
@@ -102,14 +105,24 @@ _AGREES: Final = Said()
 
 class _Near(NamedTuple):
     """A sentence that may speak of the same as a claim: its place in the chunk, the share of the claim's words that it
-    has, what its values are to those of the claim, and which of these the sentences before and behind it state, or a
-    row of a table."""
+    has, what its values are to those of the claim, which of these the sentences before and behind it state, or a row of
+    a table, those two sentences, and the words of the question."""
 
     at: int
     placed: Placed
     held: float
     related: Sequence[Sequence[Relation | None]]
     beside: Set[Value] = frozenset()
+    neighbors: Sequence[Placed] = ()
+    words: Set[str] = frozenset()
+
+
+class _Case(NamedTuple):
+    """A value, and the words of that part of a sentence which has it."""
+
+    value: Value
+    words: frozenset[str]
+    placed: Placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +160,20 @@ def containment(statement: Statement, words: frozenset[str], rarities: Rarities)
 
 
 def compare(
-    statement: Statement, readings: Sequence[Reading], rarities: Rarities, origin_of: _OriginOf
+    statement: Statement,
+    readings: Sequence[Reading],
+    rarities: Rarities,
+    origin_of: _OriginOf,
+    asked: Set[str] = frozenset(),
 ) -> list[Finding]:
     """Compare a claim with each sentence of some chunks.
 
-    rarities: of the claim's words; origin_of: whether the evidence states a value of the claim, or the question does.
+    rarities: of the claim's words; origin_of: whether the evidence states a value of the claim, or the question does;
+    asked: the words of the question.
     """
     placed = statement.placed
     tabled = _in_tables(statement.values, readings)
-    near = [list(_near(statement, reading, rarities, tabled)) for reading in readings]
+    near = [list(_near(statement, reading, rarities, tabled, asked)) for reading in readings]
     turned = statement.is_turned
     spoken = [[_joined(_spoken(placed, sentence, origin_of, is_turned=turned)) for sentence in each] for each in near]
     doubted = {key for sentences in spoken for said in sentences for key, each in said.items() if each.is_close}
@@ -177,14 +195,17 @@ def _in_tables(claimed: Sequence[Value], readings: Sequence[Reading]) -> frozens
     return frozenset(value for value in claimed if any(row.stated.holds(value) for row in rows))
 
 
-def _near(statement: Statement, reading: Reading, rarities: Rarities, tabled: frozenset[Value]) -> Iterator[_Near]:
+def _near(
+    statement: Statement, reading: Reading, rarities: Rarities, tabled: frozenset[Value], asked: Set[str]
+) -> Iterator[_Near]:
     for at, sentence in enumerate(reading.sentences):
         held = containment(statement, sentence.words, rarities)
         if max(held, _own(statement, sentence)) >= SAME_MATTER:
             beside = (*reading.sentences[max(0, at - 1) : at], *reading.sentences[at + 1 : at + 2])
             stated = {value for value in statement.values if any(each.stated.holds(value) for each in beside)}
             related = relations(statement.placed, sentence.placed, MOST)
-            yield _Near(at, sentence.placed, held, related, stated | tabled)
+            neighbors = tuple(each.placed for each in beside)
+            yield _Near(at, sentence.placed, held, related, stated | tabled, neighbors, asked)
 
 
 def _joined(spoken: Iterable[tuple[str, Said]]) -> dict[str, Said]:
@@ -244,6 +265,19 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
     is_other = sum(place not in said and any(kind == "value" for _, kind in kinds[place]) for place in kinds) > 1
     for place, kinds_there in kinds.items():
         value, span = claimed.values[place], claimed.spans[place]
+        if any(kind == "value" for _, kind in kinds_there) and _cases_around(value, sentence):
+            own = _own_value(claimed, place, sentence)
+            if own is None and place in said:
+                continue  # "at 7:45", of "at 6:15 on weekdays and at 7:45 on weekends": of which case is not said
+            if own is not None and says(value, own.value):
+                continue
+            if own is not None and own.placed is evidence and span is not None and origin_of(value) != "asked":
+                if (
+                    sum(same_kind(value, other) for other in claimed.values) == 1
+                ):  # which of several is meant is not known
+                    reason = f"{value.raw}, the evidence says {own.value.raw}"
+                    yield f"value {place}", Said(0.0, IN_ITS_CASE, reason, 0.5)
+                continue
         for index, kind in kinds_there:
             if kind == "value" and is_other:
                 continue
@@ -270,12 +304,57 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
             yield f"value {place}", Said(0.0, alike, f"{value.raw}, the evidence says {stated.raw}", needed)
 
 
+def _cases_around(value: Value, sentence: _Near) -> list[_Case]:
+    """The cases of which a sentence tells, with those beside it, where a value is that of one of them; else none."""
+    cases = [case for each in (sentence.placed, *sentence.neighbors) for case in _cases(each, value)]
+    return cases if 1 < len(cases) <= MOST_CASES and any(says(value, case.value) for case in cases) else []
+
+
+def _own_value(claimed: Placed, place: int, sentence: _Near) -> _Case | None:
+    """The case of which a claim, with the question, speaks, where a value of it is that of this one or another."""
+    cases = _cases_around(claimed.values[place], sentence)
+    return _own_case(cases, sentence.words | content_stems(claimed.text)) if cases else None
+
+
+def _own_case(cases: Sequence[_Case], words: Set[str]) -> _Case | None:
+    """The only one of several cases of which all words of its own are said; None where that tells none of them."""
+    told = []
+    for place, case in enumerate(cases):
+        alone = case.words.difference(*(other.words for at, other in enumerate(cases) if at != place))
+        if not alone:
+            return None
+        if alone <= words:
+            told.append(case)
+    return told[0] if len(told) == 1 else None
+
+
+def _cases(placed: Placed, like: Value) -> list[_Case]:
+    """The parts of a sentence that have one value each of the kind of another, with their words."""
+    if _CELL in placed.text:
+        return []
+    alike = [value for at, value in enumerate(placed.values) if not placed.named[at] and same_kind(value, like)]
+    cases: list[_Case] = []
+    start = 0
+    for value, following in zip(alike, (*alike[1:], None), strict=bool(alike)):
+        if following is None:
+            end = len(placed.text)
+        elif (parting := _PARTING.search(placed.text, value.end, following.start)) is not None:
+            end = parting.start()
+        else:
+            return []
+        cases.append(_Case(value, content_stems(placed.text[start:end]), placed))
+        start = end
+    return cases
+
+
 def _same_values(claimed: Placed, sentence: _Near, keys: Set[str]) -> Iterator[tuple[str, Said]]:
     """How closely a sentence says those values of the claim that another one is found in the place of."""
     given, held, related = sentence.placed, sentence.held, sentence.related
     for place, span in enumerate(claimed.spans[:MOST]):
         if span is None or f"value {place}" not in keys:
             continue
+        if (own := _own_value(claimed, place, sentence)) is not None and not says(claimed.values[place], own.value):
+            continue  # that of another case
         for at, where in enumerate(given.spans[:MOST]):
             is_same = _kind(claimed, place, given, at, related[place][at], frozenset()) == "same"
             if where and is_same and not _swapped(claimed, place, given, at):

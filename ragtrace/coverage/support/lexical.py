@@ -52,7 +52,7 @@ from ragtrace.coverage.support.readings import (
     Statement,
     Vocabulary,
 )
-from ragtrace.coverage.text import Sentence, cached_property, sentences, stem
+from ragtrace.coverage.text import Sentence, cached_property, content_stems, sentences, stem
 from ragtrace.coverage.values import DateRange, Value, covers, says
 from ragtrace.types import Candidate, Claim, PackedChunk
 
@@ -108,6 +108,7 @@ class Lexical:
         self._vocabulary = Vocabulary([*selected, *others])
         self._question = Reading(question)
         self._ground = Ground([chunk.reading for chunk in selected], self._question)
+        self._asked = content_stems(question)
 
     def judge(self, statements: Sequence[Statement]) -> list[tuple[float, list[Support]]]:
         """For each claim of one answer its support by all selected chunks together, and that by each, in their order.
@@ -160,7 +161,7 @@ class Lexical:
             return origins[value]
 
         close = [chunk.reading for share, chunk in held if share >= LEAST]
-        found = iter(compare(statement, close, rarities, origin_of))
+        found = iter(compare(statement, close, rarities, origin_of, self._asked))
         return [_Compared(chunk, share, next(found) if share >= LEAST else Finding()) for share, chunk in held]
 
     def _by_chunk(self, statement: Statement, compared: _Compared, known: frozenset[int] = frozenset()) -> Support:

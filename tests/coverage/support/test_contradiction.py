@@ -561,3 +561,31 @@ def test_an_aside_within_a_negation_leaves_it_one() -> None:
     """Both deny the same."""
     evidence = "The statue does not, as guides like to claim, show Saint Nicholas but the toll collector Wendel Ott."
     assert judge("It is a toll collector called Wendel Ott, not Saint Nicholas.", evidence).contradiction == 0.0
+
+
+TIMES = "The first ferry leaves Port Halden at 6:15 on weekdays and at 7:45 on weekends. The last one returns at 22:30."
+SEASONS = "From May to September ferries run every 40 minutes. In winter they run every 90 minutes."
+ROUTES = "The crossing from Port Halden to Grey Island takes 35 minutes. The crossing to Oster takes 70 minutes."
+
+
+@pytest.mark.parametrize(
+    ("claim", "evidence", "question", "is_wrong"),
+    [
+        ("On weekends, the first ferry leaves Port Halden at 7:45.", TIMES, "", False),
+        ("On weekends, the first ferry leaves Port Halden at 6:15.", TIMES, "", True),
+        ("The first ferry leaves at 7:45.", TIMES, "When does the first ferry leave on weekends?", False),
+        ("The first ferry leaves at 6:15.", TIMES, "When does the first ferry leave on weekends?", True),
+        ("The first ferry leaves at 7:45.", TIMES, "", False),
+        ("In winter, they run every 90 minutes.", SEASONS, "", False),
+        ("In winter, they run every 40 minutes.", SEASONS, "", True),
+        ("The crossing to Oster takes 70 minutes.", ROUTES, "", False),
+        ("The crossing to Oster takes 35 minutes.", ROUTES, "", True),
+        ("It takes about 35 minutes from Port Halden.", ROUTES, "", False),
+    ],
+)
+def test_a_value_holds_in_its_own_case(claim: str, evidence: str, question: str, *, is_wrong: bool) -> None:
+    """Weekdays and weekends, summer and winter, one route and another: that of which claim or question speaks; where
+    neither says which, no value of the sentence contradicts."""
+    packed = [PackedChunk(chunk_id="1", position=1, text=evidence)]
+    found = judge_claims(claim, packed, query=question)[0][0].contradiction or 0.0
+    assert found >= 0.5 if is_wrong else found == 0.0
