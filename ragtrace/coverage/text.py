@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from threading import Lock
+from threading import Lock, local
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import sentencex
@@ -108,7 +108,16 @@ _LONGEST: Final = 10_000  # characters of a sentence, and the rest of its last w
 _GAP: Final = re.compile(r"[\s\"“”«»]")
 _NOTHING: Final = frozenset(("",))
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")  # the segmenter takes Unicode characters only
-_STEMMER: Final = snowballstemmer.stemmer("english")
+
+
+class _Stemming(local):
+    """A stemmer for each thread: it holds the word that it works on."""
+
+    def __init__(self) -> None:
+        self.stemmer = snowballstemmer.stemmer("english")
+
+
+_STEMMING: Final = _Stemming()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +140,7 @@ def without_accents(text: str) -> str:
 def stem(word: str) -> str:
     """The Snowball stem of a word, case folded, without accents and possessive."""
     folded = without_accents(word.casefold()).replace("’", "'").removesuffix("'s")
-    stemmed: str = _STEMMER.stemWord(folded)
+    stemmed: str = _STEMMING.stemmer.stemWord(folded)
     return stemmed
 
 

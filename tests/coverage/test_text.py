@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
+import snowballstemmer
 from hypothesis import given, strategies as st
 
 from ragtrace.coverage.text import (
@@ -115,3 +118,20 @@ def test_a_text_is_read_once_and_the_oldest_is_forgotten() -> None:
     long = kept("d" * 1000)
     assert kept("d" * 1000) is long
     assert kept("a" * 40) is not first
+
+
+def test_threads_stem_alike() -> None:
+    """The stemmer holds the word that it works on: workers that are threads of one process share it."""
+    words = [f"{start}{middle}{end}" for start in ("hop", "nat", "relat", "gener", "conform") for middle in range(300)
+             for end in ("ing", "ational", "iveness", "edly")]  # fmt: skip
+    alone = snowballstemmer.stemmer("english")
+    expected = [alone.stemWord(word) for word in words]
+    stem.cache_clear()
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            found = list(threads.map(stem, words, chunksize=1))
+    finally:
+        sys.setswitchinterval(before)
+    assert found == expected
