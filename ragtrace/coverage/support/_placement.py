@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ragtrace.coverage.text import cached_property, is_content, located_words, stem, term_of
 from ragtrace.coverage.values import Value, is_example, is_reference, same_kind, says, values
@@ -126,6 +126,11 @@ class Placed:
             word_places=tuple(_places(starts, found)) if found else (-1,) * len(words),
             values=found,
         )
+
+    @cached_property
+    def cases(self) -> dict[tuple[str, str, bool], Any]:
+        """For what others conclude of its values, by their kind."""
+        return {}
 
     @cached_property
     def terms(self) -> tuple[str, ...]:

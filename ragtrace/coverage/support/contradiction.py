@@ -265,16 +265,15 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
     is_other = sum(place not in said and any(kind == "value" for _, kind in kinds[place]) for place in kinds) > 1
     for place, kinds_there in kinds.items():
         value, span = claimed.values[place], claimed.spans[place]
-        if any(kind == "value" for _, kind in kinds_there) and _cases_around(value, sentence):
+        is_near = place in said or value in sentence.beside
+        if is_near and any(kind == "value" for _, kind in kinds_there) and _cases_around(value, sentence):
             own = _own_value(claimed, place, sentence)
             if own is None and place in said:
                 continue  # "at 7:45", of "at 6:15 on weekdays and at 7:45 on weekends": of which case is not said
             if own is not None and says(value, own.value):
                 continue
             if own is not None and own.placed is evidence and span is not None and origin_of(value) != "asked":
-                if (
-                    sum(same_kind(value, other) for other in claimed.values) == 1
-                ):  # which of several is meant is not known
+                if sum(same_kind(value, other) for other in claimed.values) == 1:  # of several it may be another's
                     reason = f"{value.raw}, the evidence says {own.value.raw}"
                     yield f"value {place}", Said(0.0, IN_ITS_CASE, reason, 0.5)
                 continue
@@ -329,7 +328,15 @@ def _own_case(cases: Sequence[_Case], words: Set[str]) -> _Case | None:
 
 
 def _cases(placed: Placed, like: Value) -> list[_Case]:
-    """The parts of a sentence that have one value each of the kind of another, with their words."""
+    """The parts of a sentence that have one value each of the kind of another, with their words; kept with it."""
+    kind = (like.kind, like.unit, like.dates is None)
+    found: list[_Case] | None = placed.cases.get(kind)
+    if found is None:
+        found = placed.cases[kind] = _read_cases(placed, like)
+    return found
+
+
+def _read_cases(placed: Placed, like: Value) -> list[_Case]:
     if _CELL in placed.text:
         return []
     alike = [value for at, value in enumerate(placed.values) if not placed.named[at] and same_kind(value, like)]
@@ -353,12 +360,18 @@ def _same_values(claimed: Placed, sentence: _Near, keys: Set[str]) -> Iterator[t
     for place, span in enumerate(claimed.spans[:MOST]):
         if span is None or f"value {place}" not in keys:
             continue
-        if (own := _own_value(claimed, place, sentence)) is not None and not says(claimed.values[place], own.value):
+        same = [
+            where
+            for at, where in enumerate(given.spans[:MOST])
+            if where
+            and _kind(claimed, place, given, at, related[place][at], frozenset()) == "same"
+            and not _swapped(claimed, place, given, at)
+        ]
+        own = _own_value(claimed, place, sentence) if same else None
+        if own is not None and not says(claimed.values[place], own.value):
             continue  # that of another case
-        for at, where in enumerate(given.spans[:MOST]):
-            is_same = _kind(claimed, place, given, at, related[place][at], frozenset()) == "same"
-            if where and is_same and not _swapped(claimed, place, given, at):
-                yield f"value {place}", Said(likeness(claimed.around(*span), given.around(*where), held, 1))
+        for where in same:
+            yield f"value {place}", Said(likeness(claimed.around(*span), given.around(*where), held, 1))
 
 
 def _kind(
