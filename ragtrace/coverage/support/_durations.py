@@ -24,10 +24,12 @@ from ragtrace.coverage.values import Value, values
 __all__ = ["Durations"]
 
 MOST: Final = 12  # dates, and lengths, of either source that are combined
+SPANS: Final = 8  # dates of a claim and its question between which the days are counted
 SENTENCES: Final = 6  # of the evidence that are taken to speak of what a claim speaks of
 NEAR: Final = 0.5  # share of the words of the best sentence that such a sentence has
 _YEAR: Final = re.compile(r"1\d{3}|20\d\d")
 _DAYS: Final = {"day": 1, "week": 7}
+_CALENDAR: Final = {"day": 1.0, "week": 7.0, "month": 30.44, "year": 365.25}
 _MONTHS: Final = {"month": 1, "year": 12, "decade": 120}
 _AGE: Final = re.compile(
     r"\b(?:age[ds]?|old|older|younger|turn(?:ed|s)|birthday|born|at\s+\d\d|life|lived|died)\b", re.IGNORECASE
@@ -80,6 +82,8 @@ class Durations:
     def gives_length(self, value: Value, claim: str, answer: str, slack: float = 0.0) -> bool:
         """Whether it is so long from one date to another: "for 397 years", "at 34". slack: in the value's unit."""
         text = f"{self._asked} {claim}"
+        if any(abs(length - abs(value.number)) <= slack for length in _spans(value.unit, text)):
+            return True
         is_age = _AGE.search(text) is not None
         unit = value.unit or ("year" if is_age or _OR_YEARS.match(claim, value.end) else "")
         if unit not in (*_DAYS, *_MONTHS) or not value.number:
@@ -175,6 +179,20 @@ def _lengths(unit: str, one: _Time, two: _Time, is_age: bool) -> Iterator[float]
     elif one.is_day and two.is_day:
         days = abs((two.first - one.first).days)
         yield from (days / _DAYS[unit], (days + 1) / _DAYS[unit])
+
+
+def _spans(unit: str, text: str) -> Iterator[float]:
+    """The time between two dates that a text names, by the mean length of a month or year, and that from the first to
+    the last day of one; in days where no unit is given."""
+    length = _CALENDAR.get(unit or "day")
+    if length is None:
+        return
+    dates = [value.dates for value in values(text) if value.dates and not value.dates.is_open][:SPANS]
+    for one, two in combinations([*dates, *dates], 2):
+        days = abs((two.first - one.first).days) or one.days - 1
+        yield from (days / length, days / length + 1)
+        if unit == "year":
+            yield float(abs(two.first.year - one.first.year))
 
 
 def _follows(wanted: _Time, base: _Time, length: _Length, sign: int) -> bool:

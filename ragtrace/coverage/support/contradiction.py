@@ -266,8 +266,9 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
     for place, kinds_there in kinds.items():
         value, span = claimed.values[place], claimed.spans[place]
         is_near = place in said or value in sentence.beside
-        if is_near and any(kind == "value" for _, kind in kinds_there) and _cases_around(value, sentence):
-            own = _own_value(claimed, place, sentence)
+        is_compared = is_near and any(kind == "value" for _, kind in kinds_there)
+        if is_compared and (cases := _cases_around(value, sentence)):
+            own = _own_case(cases, claimed, sentence)
             if own is None and place in said:
                 continue  # "at 7:45", of "at 6:15 on weekdays and at 7:45 on weekends": of which case is not said
             if own is not None and says(value, own.value):
@@ -309,14 +310,10 @@ def _cases_around(value: Value, sentence: _Near) -> list[_Case]:
     return cases if 1 < len(cases) <= MOST_CASES and any(says(value, case.value) for case in cases) else []
 
 
-def _own_value(claimed: Placed, place: int, sentence: _Near) -> _Case | None:
-    """The case of which a claim, with the question, speaks, where a value of it is that of this one or another."""
-    cases = _cases_around(claimed.values[place], sentence)
-    return _own_case(cases, sentence.words | content_stems(claimed.text)) if cases else None
-
-
-def _own_case(cases: Sequence[_Case], words: Set[str]) -> _Case | None:
-    """The only one of several cases of which all words of its own are said; None where that tells none of them."""
+def _own_case(cases: Sequence[_Case], claimed: Placed, sentence: _Near) -> _Case | None:
+    """The only one of several cases of which claim and question have all words of its own; None where that tells none
+    of them."""
+    words = sentence.words | content_stems(claimed.text)
     told = []
     for place, case in enumerate(cases):
         alone = case.words.difference(*(other.words for at, other in enumerate(cases) if at != place))
@@ -367,7 +364,8 @@ def _same_values(claimed: Placed, sentence: _Near, keys: Set[str]) -> Iterator[t
             and _kind(claimed, place, given, at, related[place][at], frozenset()) == "same"
             and not _swapped(claimed, place, given, at)
         ]
-        own = _own_value(claimed, place, sentence) if same else None
+        cases = _cases_around(claimed.values[place], sentence) if same else []
+        own = _own_case(cases, claimed, sentence) if cases else None
         if own is not None and not says(claimed.values[place], own.value):
             continue  # that of another case
         for where in same:

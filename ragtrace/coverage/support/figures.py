@@ -23,7 +23,7 @@ from ragtrace.coverage.support._durations import Durations
 from ragtrace.coverage.support._placement import counted
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
 from ragtrace.coverage.text import cached_property, content_stems
-from ragtrace.coverage.values import NUMBER_WORDS, DateRange, Figure, Value, says, values
+from ragtrace.coverage.values import NUMBER_WORDS, Figure, Value, says, values
 from ragtrace.coverage.values.value import CODES, DAY, DEGREES, NO_AMOUNT, base
 
 __all__ = ["Figures", "Origin"]
@@ -137,7 +137,6 @@ _PARTS: Final = {
 _EXACT: Final = 1e-6
 _PERCENT: Final = frozenset(("%", "percentage point"))
 _TWICE: Final = re.compile(r"\b(?:twice|two|both|double)\b", re.IGNORECASE)
-_CALENDAR: Final = {"day": 1.0, "week": 7.0, "month": 30.44, "year": 365.25}
 
 
 class _Operand(NamedTuple):
@@ -162,7 +161,7 @@ class _Wording(NamedTuple):
 
     own, rest: the figures that claim and question name, and the further ones of the answer. cues: the operations that
     are named; told: those, and plain ones where the claim says that something follows. constants: numbers that words
-    name. dates: the spans of time that are named. expressions: what sums that the answer writes out come to.
+    name. expressions: what sums that the answer writes out come to.
     """
 
     cues: frozenset[str]
@@ -170,7 +169,6 @@ class _Wording(NamedTuple):
     own: tuple[_Operand, ...]
     rest: tuple[_Operand, ...]
     constants: frozenset[float]
-    dates: tuple[DateRange, ...]
     expressions: tuple[float, ...]
     is_rough: bool
     computes: bool
@@ -375,7 +373,6 @@ class Figures:
                         if figure.value.unit == "%")  # fmt: skip
         yield from _times(value.unit, [*own, *given], wording)
         yield from self._parts_told(value.unit, given)
-        yield from _spans(value, wording.dates)
         yield from self._opened(value.unit, text)
 
     def _parts_told(self, unit: str, given: Sequence[_Operand]) -> Iterator[float]:
@@ -524,7 +521,6 @@ def _wording(claim: str, asked: str, answer: str) -> _Wording:
         constants=frozenset(_fractions_told(text)).union(
             number for words, numbers in _CONSTANTS if re.search(words, text, re.IGNORECASE) for number in numbers
         ),
-        dates=tuple([value.dates for value in values(text) if value.dates and not value.dates.is_open][:8]),
         expressions=tuple(dict.fromkeys([*_expressions(answer), *_charged(answer), *_listed(answer)])),
         is_rough=_ROUNDS.search(claim) is not None,
         computes=_COMPUTES.search(claim) is not None,
@@ -668,16 +664,6 @@ def _times(unit: str, operands: Sequence[_Operand], wording: _Wording) -> Iterat
         number = _in(unit, operand)
         yield from ((number * each) for each in wording.constants if number is not None)
         yield from ((number / each) for each in wording.constants if number is not None)
-
-
-def _spans(value: Value, dates: Sequence[DateRange]) -> Iterator[float]:
-    """The time between two dates that claim and question name, and that from the first to the last day of one."""
-    length = _CALENDAR.get(value.unit or "day")
-    for one, two in combinations([*dates, *dates], 2) if length else ():
-        days = abs((two.first - one.first).days) or one.days - 1
-        yield from (days / (length or 1.0), days / (length or 1.0) + 1)
-        if value.unit == "year":
-            yield float(abs(two.first.year - one.first.year))
 
 
 def _expressions(claim: str) -> Iterator[float]:
