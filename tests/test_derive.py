@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from ragtrace import installation
-from ragtrace.derive import OUTPUTS, differing, main, render, write
+from ragtrace.derive import OUTPUTS, differing, main, render, schema_text, write
 from ragtrace.errors import RegistryError
 from ragtrace.registry.authored import read
 
@@ -246,3 +246,9 @@ def test_installed_package_generates_nothing(checkout: Path, capsys: pytest.Capt
     (checkout / "pyproject.toml").unlink()
     assert main([]) == 2
     assert "in a checkout of ragtrace only" in capsys.readouterr().err
+
+
+def test_a_schema_reads_the_same_whatever_msgspec_leaves_of_a_docstring() -> None:
+    """Some versions keep the indentation of its lines, others take it away."""
+    left, taken = ({"$defs": {"A": {"description": f"What it is.\n\n{space}What for."}}} for space in ("    ", ""))
+    assert schema_text(left, "title", "source") == schema_text(taken, "title", "source")
