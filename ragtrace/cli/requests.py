@@ -28,6 +28,7 @@ __all__ = ["probe", "show"]
 
 _SCAN: Final = 20_000  # requests that are looked at in one query
 _DOUBTS: Final = ("suspected", "not_known")
+_IN_DOUBT: Final = (*get_args(Stage), "distant")
 _STATUSES: Final = ("ok", "error")
 _WIDE: Final = 160  # columns of a terminal, from which on all is shown
 _ROOM: Final = 30  # of them, from which on a question stands in its line
@@ -54,6 +55,16 @@ def show(
     stage: Annotated[str | None, _only("--stage", "STAGE", "that broke first at this stage", get_args(Stage))] = None,
     verdict: Annotated[str | None, _only("--verdict", "VERDICT", "with this verdict", VERDICTS)] = None,
     doubt: Annotated[str | None, _only("--doubt", "STATE", "in which a stage is so", _DOUBTS)] = None,
+    in_doubt: Annotated[
+        str | None,
+        _only(
+            "--in-doubt",
+            "STAGE",
+            "in which this stage is in doubt or broken, as `ragtrace triage` counts (distant: with an answer far from "
+            "the question)",
+            _IN_DOUBT,
+        ),
+    ] = None,
     reason: Annotated[
         str | None, _only("--reason", "REASON", "of which a stage is suspected or not known for this reason", REASONS)
     ] = None,
@@ -98,7 +109,7 @@ def show(
     from ragtrace.cli.terminal import existing, no_such_service
     from ragtrace.store import Listing, Store
 
-    _check_choices(stage=stage, verdict=verdict, doubt=doubt, reason=reason, status=status)
+    _check_choices(stage=stage, verdict=verdict, doubt=doubt, in_doubt=in_doubt, reason=reason, status=status)
     wanted = Listing(
         service=service,
         segment=segment,
@@ -108,6 +119,7 @@ def show(
         stage=stage,
         verdict=verdict,
         doubt=doubt,
+        in_doubt=in_doubt,
         reason=reason,
         rollout=rollout,
         version=version,
@@ -154,12 +166,13 @@ def _check_choices(**given: str | None) -> None:
         "stage": get_args(Stage),
         "verdict": VERDICTS,
         "doubt": _DOUBTS,
+        "in_doubt": _IN_DOUBT,
         "reason": REASONS,
         "status": _STATUSES,
     }
     for name, value in given.items():
         if value is not None and value not in known[name]:
-            raise ConfigurationError.of(f"--{name}", value, ", ".join(known[name]))
+            raise ConfigurationError.of(f"--{name.replace('_', '-')}", value, ", ".join(known[name]))
 
 
 def _listed(store: Store, wanted: Listing, limit: int) -> list[RequestRow]:

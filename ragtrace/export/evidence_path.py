@@ -13,7 +13,7 @@ from rich.text import Text
 from ragtrace.analyze.diagnosis import not_known_before
 from ragtrace.analyze.services import remedy
 from ragtrace.coverage import united
-from ragtrace.export.findings import claim_summary, is_outdated, verdict_words
+from ragtrace.export.findings import claim_summary, doubt_note, is_outdated, verdict_words
 from ragtrace.export.request_view import ChunkView, FaultView, RequestView, Words, request_view, stage_times
 from ragtrace.plausible_values import sentences
 from ragtrace.registry.instruments import ANSWER_RELEVANCE, STAGES
@@ -154,8 +154,11 @@ def _stages(findings: Sequence[StageFinding]) -> Table:
 
 def _why(finding: StageFinding) -> Text:
     is_judged = finding.state in ("sound", "broken")
-    lines = [] if is_judged else [reason_words(finding.reason, finding.stage)]
-    return Text("\n".join([*lines, *finding.evidence]), style=_FAINT if finding.state == "sound" else "")
+    why = "" if is_judged else reason_words(finding.reason, finding.stage)
+    return Text(
+        "\n".join(filter(None, [why, doubt_note(finding), *finding.evidence])),
+        style=_FAINT if finding.state == "sound" else "",
+    )
 
 
 def _helpful(analysis: Analysis) -> Iterator[str]:

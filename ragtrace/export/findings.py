@@ -24,6 +24,7 @@ __all__ = [
     "claim_rationales",
     "claim_summary",
     "claim_views",
+    "doubt_note",
     "is_outdated",
     "request_document",
     "verdict_brief",
@@ -40,6 +41,12 @@ _SEVERAL: Final = "the words of several chunks together, and by none alone"
 NOT_JUDGED: Final = "not judged by these rules (ragtrace analyze --redo judges anew)"
 """Of a request that a version of the analyzer without states has judged."""
 _STATELESS: Final = ("no_retrieval_needed", "error")  # verdicts that may stand without the state of any stage
+
+
+def doubt_note(finding: StageFinding) -> str:
+    """That a stage counts as in doubt, where its state does not say so; "" else."""
+    is_said = not finding.doubted or finding.state in ("broken", "suspected")
+    return "" if is_said else "triage and alerts count it as in doubt, which proves nothing of one request"
 
 
 def is_outdated(found: Diagnosis) -> bool:

@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 from ragtrace.analyze.diagnosis import not_known_before
 from ragtrace.analyze.services import remedy
 from ragtrace.coverage import SUPPORTED, united
-from ragtrace.export.findings import ClaimView, claim_views, is_outdated, verdict_words
+from ragtrace.export.findings import ClaimView, claim_views, doubt_note, is_outdated, verdict_words
 from ragtrace.registry.instruments import STAGES
 from ragtrace.registry.wording import FIXES, STATES, cause_words, reason_words
 from ragtrace.types import (
@@ -137,6 +137,7 @@ class StageView:
     evidence: tuple[str, ...] = ()
     helpful: str | None = None
     is_first_broken: bool = False
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +326,7 @@ def _stages(analysis: Analysis | None) -> Iterator[StageView]:
             found.evidence,
             helpful,
             name == diagnosis.stage,
+            doubt_note(found),
         )
 
 

@@ -422,6 +422,9 @@ def _matching(wanted: Listing) -> list[sa.ColumnElement[bool]]:
     if wanted.doubt is not None:
         states = [diagnosis.c[f"{stage}_state"] for stage in STAGE_NAMES]
         found.append(sa.or_(*(state == wanted.doubt for state in states)))
+    if wanted.in_doubt is not None:
+        names = sa.literal(",").concat(diagnosis.c.doubted).concat(",")
+        found.append(names.contains(f",{wanted.in_doubt},", autoescape=True))
     if wanted.reason is not None:
         found.append(sa.or_(*(diagnosis.c[f"{stage}_reason"] == wanted.reason for stage in STAGE_NAMES)))
     if wanted.status is not None:

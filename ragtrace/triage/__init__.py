@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragtrace.triage._alerts import Alert, Payload, judge_alert, read_payload, triage_alert
 from ragtrace.triage._evidence import Window, draw, hardly_judged
-from ragtrace.triage._report import Check, CorrectedShare, PageAnswers, Report
+from ragtrace.triage._report import Check, CorrectedShare, PageAnswers, Report, Unjudged
 from ragtrace.triage._statistics import break_end
 from ragtrace.triage._walk import page_answers, triage_request, triage_segment
 from ragtrace.triage.labels import (
@@ -24,6 +24,7 @@ __all__ = [
     "PageAnswers",
     "Payload",
     "Report",
+    "Unjudged",
     "Window",
     "break_end",
     "calibration_words",

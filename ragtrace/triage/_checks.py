@@ -24,6 +24,7 @@ from ragtrace.triage._evidence import (
     JudgedRequest,
     JudgedSample,
     budget,
+    newest_of,
     reasons_of,
     tally,
     weighed,
@@ -48,7 +49,7 @@ from ragtrace.triage._statistics import (
     has_risen,
     share_of,
 )
-from ragtrace.triage.rendering import UNJUDGED, counted
+from ragtrace.triage.rendering import UNJUDGED, counted, list_command
 from ragtrace.types import Stage, replace
 
 __all__ = [
@@ -80,6 +81,7 @@ _NOTHING: Final = Tally(count=0, of=0, share=None, low=0.0, high=1.0)
 _SEGMENTS: Final = 12
 _SURE: Final = 3.0  # standard deviations: of hundreds of stages of segments, chance breaks none
 _NAMED: Final = 3
+_MILLISECOND: Final = 1_000_000  # nanoseconds; a written time has no more digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ def check(evidence: JudgedSample, stage: Stage, doubt: Unjudged) -> Check:
     if over and over.state == "recovered":
         state = "recovered"
     unknown = _sides(evidence, stage, "not_known", stretch(evidence, stage, "not_known"))
-    unjudged = (doubt, _unjudged(*unknown, stage, "not_known"))
+    unjudged = (doubt, _unjudged(evidence, *unknown, stage, "not_known"))
     finding = over.finding if over and state == "recovered" else _finding(state, now, before, allowed, risen, during)
     reaching = evidence.since(evidence.in_scope(stage))
     if state == "no_data" and len(reaching) >= ENOUGH:
@@ -206,7 +208,7 @@ def doubts(evidence: JudgedSample) -> dict[Stage, DoubtShare]:
             began, unsure = _began(now, before, ORDER[:place], stage, what)
             own = replace(own, follows=began, unsure=unsure)
             if began and not found[began].unjudged.has_risen:
-                cause = replace(_unjudged(now, before, began, "doubted"), has_risen=True, unsure=unsure)
+                cause = replace(_unjudged(evidence, now, before, began, "doubted"), has_risen=True, unsure=unsure)
                 found[began] = DoubtShare(cause, dataclass_replace(risen, what="doubted") if risen else None)
         found[stage] = DoubtShare(own, risen, what)
     return found
@@ -218,7 +220,7 @@ def _doubt(
     """The requests since a share rose, or of the window, those before, the stretch of the rise, and both shares."""
     risen = stretch(evidence, stage, what)
     now, before = _sides(evidence, stage, what, risen)
-    return now, before, risen, _unjudged(now, before, stage, what)
+    return now, before, risen, _unjudged(evidence, now, before, stage, what)
 
 
 def _began(
@@ -263,7 +265,13 @@ def _sides(
     return evidence.since(requests), evidence.until(requests)
 
 
-def _unjudged(now: Sequence[JudgedRequest], before: Sequence[JudgedRequest], stage: Stage, what: Counted) -> Unjudged:
+def _unjudged(
+    evidence: JudgedSample,
+    now: Sequence[JudgedRequest],
+    before: Sequence[JudgedRequest],
+    stage: Stage,
+    what: Counted,
+) -> Unjudged:
     """The share of the doubted or of the not known, now and before; the reasons that grew most first, since a usual one
     explains no rise. That answers are far from their questions is a doubt of many, and its only reason."""
     now_weighed, before_weighed = (weighed(each, lambda one: one.shows(stage, what)) for each in (now, before))
@@ -271,14 +279,23 @@ def _unjudged(now: Sequence[JudgedRequest], before: Sequence[JudgedRequest], sta
         Counter(one.reason(stage, what) for one in each if one.shows(stage, what)) for each in (now, before)
     )
     scale = len(now) / len(before) if before else 0.0
-    reasons = reasons_of(now_reasons.elements(), stage)
+    found = reasons_of(now_reasons.elements(), stage)
+    reasons = tuple(sorted(found, key=lambda each: usual[each.reason] * scale - each.count))
+    sample, window = evidence.sample, evidence.window
+    since = written_time(now[0].row.started_at if now else window.since)
+    until = written_time(window.until + _MILLISECOND - 1)
+    in_doubt = stage if what == "doubted" else what
+    shows = what != "not_known" and now_reasons.total() > 0
     return Unjudged(
         state="not_known" if what == "not_known" else "doubted",
         now=share_of(now_weighed),
         before=share_of(before_weighed),
         has_risen=has_risen(now_weighed, before_weighed),
         broken=now_reasons[None],
-        reasons=tuple(sorted(reasons, key=lambda each: usual[each.reason] * scale - each.count)),
+        reasons=reasons,
+        request_ids=tuple(row.request_id for row in newest_of(now, stage, what, reasons)),
+        since=since,
+        command=list_command(sample.service, sample.segment, in_doubt, since=since, until=until) if shows else "",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from statistics import fmean
 from typing import Final, Literal, TypeAlias
 
@@ -41,6 +41,7 @@ __all__ = [
     "hardly_judged",
     "has_gold",
     "mean",
+    "newest_of",
     "objective_text",
     "reasons_of",
     "tally",
@@ -390,10 +391,17 @@ def exemplars_of(
     requests: Sequence[JudgedRequest], stage: Stage, what: Counted, reasons: Sequence[ReasonCount]
 ) -> tuple[ExemplarRequest, ...]:
     """Three of the newest of the requests in which a stage is in doubt or not known, of the most frequent reason."""
+    cause = reasons[0].words if reasons else "broken"
+    return tuple(_exemplar(row, cause) for row in newest_of(requests, stage, what, reasons))
+
+
+def newest_of(
+    requests: Sequence[JudgedRequest], stage: Stage, what: Counted, reasons: Sequence[ReasonCount]
+) -> list[Sampled]:
+    """Three of those in which a stage is in doubt or not known, the newest of the first reason first."""
     most = reasons[0].reason if reasons else None
-    rows = [request.row for request in requests if request.reason(stage, what) == most]
-    cause = reason_words(most, stage) if most else "broken"
-    return tuple(_exemplar(row, cause) for row in rows[: -_EXEMPLARS - 1 : -1])
+    newest = (each.row for each in reversed(requests) if each.shows(stage, what) and each.reason(stage, what) == most)
+    return list(islice(newest, _EXEMPLARS))
 
 
 def _shortfall(row: Sampled, stage: Stage) -> float:

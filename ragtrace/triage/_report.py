@@ -102,6 +102,8 @@ class Unjudged(_Part, frozen=True, kw_only=True):
     clearly above what it was before, or by enough for the rise of a later stage to follow from it. follows: the earlier
     stage at which the rise began. unsure: stages before that, of which it is not sure whether it began there. broken:
     how many of the doubted ones are. reasons: of the others, the three most frequent ones, that which grew most first.
+    request_ids: three of the newest ones, of the first reason; since: from when on they are counted; command: lists the
+    doubted ones, "" for the not known, and for none.
     """
 
     state: UnjudgedState
@@ -112,6 +114,9 @@ class Unjudged(_Part, frozen=True, kw_only=True):
     unsure: tuple[Stage, ...] = ()
     broken: int = 0
     reasons: tuple[ReasonCount, ...] = ()
+    request_ids: tuple[str, ...] = ()
+    since: str = ""
+    command: str = ""
 
 
 class Check(_Part, frozen=True, kw_only=True):

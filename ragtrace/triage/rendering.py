@@ -57,6 +57,7 @@ __all__ = [
     "counted",
     "counting",
     "judge_command",
+    "list_command",
     "looked_at",
     "markdown",
     "mean_text",
@@ -106,6 +107,12 @@ def judge_command(
     return " ".join(["ragtrace triage judge", judgment, *options])
 
 
+def list_command(service: str, segment: str | None, in_doubt: str, *, since: str, until: str) -> str:
+    """What lists the requests in which a stage is in doubt, as a shell takes it. since, until: written times."""
+    given = {"service": service, "segment": segment, "in-doubt": in_doubt, "since": since, "until": until}
+    return " ".join(["ragtrace show", *(f"--{name}={shell_word(value)}" for name, value in given.items() if value)])
+
+
 STATES: Final = {
     "broken": "BROKEN",
     "suspected": "suspected",
@@ -134,7 +141,7 @@ def render(report: Report, *, store: str | None = None) -> RenderableType:
     for rise in report.rises:
         parts += [Text(), *_rise(rise, store)]
     for number, check in enumerate(report.checks, 1):
-        parts += [Text(), *_check(number, check, of_request=report.request is not None)]
+        parts += [Text(), *_check(number, check, store, of_request=report.request is not None)]
     if report.recovery:
         found = report.recovery
         parts += [Text(), _headed("recovery", found.state), _indented(Text(found.finding))]
@@ -199,8 +206,11 @@ def cause_text(cause: CauseCount) -> str:
 def _answer(alert: AlertFacts, store: str | None) -> str:
     """What was said of the alert, and the command that says it."""
     said = f"judged {_JUDGMENTS.get(alert.judgment, alert.judgment)}; to change that: " if alert.judgment else ""
-    where = f" --store {quote(store)}" if store else ""
-    return f"{said}{alert.judge}{where}\n(wrong-stage or false in place of right)"
+    return f"{said}{alert.judge}{_at_store(store)}\n(wrong-stage or false in place of right)"
+
+
+def _at_store(store: str | None) -> str:
+    return f" --store {quote(store)}" if store else ""
 
 
 def corrected_text(share: CorrectedShare) -> str:
@@ -342,7 +352,7 @@ def unjudged_text(unjudged: Unjudged) -> str:
     return f"{UNJUDGED[unjudged.state]}: {now}{before if unjudged.before.of else ''}{why}"
 
 
-def _check(number: int, check: Check, *, of_request: bool) -> Iterator[RenderableType]:
+def _check(number: int, check: Check, store: str | None, *, of_request: bool) -> Iterator[RenderableType]:
     if check.state == "not_checked":
         yield Text(f"{number} {check.stage}  {check.finding}", style="dim")
         return
@@ -351,6 +361,10 @@ def _check(number: int, check: Check, *, of_request: bool) -> Iterator[Renderabl
     yield _indented(Text(check.finding))
     for unjudged in check.unjudged:
         yield _indented(Text(unjudged_text(unjudged)))
+        if unjudged.request_ids:
+            yield _indented(_indented(Text(f"for instance {', '.join(map(plain, unjudged.request_ids))}", style="dim")))
+        if unjudged.command:
+            yield _indented(_indented(Text(f"to list them: {unjudged.command}{_at_store(store)}", style="dim")))
     if of_request and check.now.of:
         around = f"its segment around it: {counted(check.now)}, before {counted(check.before)}"
         yield _indented(Text(f"{around}; the objective allows {percent(check.budget)}"))
@@ -542,7 +556,10 @@ def _markdown_check(number: int, check: Check, *, of_request: bool) -> Iterator[
     yield ""
     yield escaped(f"{check.title} {check.finding}" if check.state != "not_checked" else check.finding)
     for unjudged in check.unjudged:
-        yield from ("", escaped(unjudged_text(unjudged)))
+        ids = ", ".join(map(code, unjudged.request_ids))
+        yield from ("", escaped(unjudged_text(unjudged)) + (f"; for instance {ids}" if ids else ""))
+        if unjudged.command:
+            yield from ("", f"To list them: {code(unjudged.command)}")
     if check.values and (check.state not in ("no_data", "unjudged") or of_request):
         yield ""
         yield from table(

@@ -17,8 +17,9 @@ from ragtrace.errors import ConfigurationError
 from ragtrace.formats import clock, plain, shortened
 from ragtrace.registry.instruments import STAGES
 from ragtrace.store import Listing, Store
+from ragtrace.store.tables import DISTANT
 from ragtrace.store.totals import OTHER
-from ragtrace.triage import Check, Report, Window, pages_text, triage_segment
+from ragtrace.triage import Check, Report, Unjudged, Window, pages_text, triage_segment
 from ragtrace.triage.postmortem import postmortem
 from ragtrace.triage.rendering import (
     STATES,
@@ -30,8 +31,10 @@ from ragtrace.triage.rendering import (
     looked_at,
     mean_text,
     segments_summary,
+    unjudged_text,
 )
-from ragtrace.web._request_list import read_time
+from ragtrace.types import Stage
+from ragtrace.web._request_list import query_part, read_time
 
 __all__ = ["Block", "Piece", "TriageView", "linked", "postmortem_draft", "runbook", "runbook_names", "triage_view"]
 
@@ -49,12 +52,32 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
+class DoubtView:
+    """In how many requests a stage is in doubt or not known. ids: of some; link: to a list of the doubted, or ""."""
+
+    text: str
+    ids: tuple[str, ...]
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckView:
+    """A stage, its state, what was found, and its metrics now and before."""
+
+    stage: Stage
+    state: str
+    finding: str
+    doubts: tuple[DoubtView, ...]
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TriageView:
     """A report and what the template needs beside it. since, until: nanoseconds."""
 
     report: Report
     facts: tuple[Fact, ...]
-    checks: tuple[tuple[str, str, str, tuple[str, ...]], ...]
+    checks: tuple[CheckView, ...]
     rises: tuple[tuple[str, str, tuple[str, ...]], ...]
     segments: str
     segment_lines: tuple[tuple[str, str, str, str], ...]
@@ -88,7 +111,7 @@ def triage_view(store: Store, service: str, query: Mapping[str, str]) -> TriageV
     return TriageView(
         report=report,
         facts=tuple(_facts(report)),
-        checks=tuple(map(_check, report.checks)),
+        checks=tuple(_check(one, report, window) for one in report.checks),
         rises=tuple((one.stage, one.finding, tuple(each.request_id for each in one.exemplars)) for one in report.rises),
         segments=segments_summary(report) if report.segments else "",
         segment_lines=tuple(
@@ -135,13 +158,22 @@ def _moment(name: str, text: str | None) -> int | None:
     return read_time(name, text)
 
 
-def _check(check: Check) -> tuple[str, str, str, tuple[str, ...]]:
-    """A stage, its state, what was found, and its metrics now and before."""
+def _check(check: Check, report: Report, window: Window) -> CheckView:
     values = (
         f"{one.name}: {mean_text(one.now, one.now_count)}, before {mean_text(one.before, one.before_count)}"
         for one in check.values
     )
-    return check.stage, STATES.get(check.state, check.state), check.finding, tuple(values)
+    doubts = (_doubt(each, check.stage, report, window) for each in check.unjudged)
+    return CheckView(check.stage, STATES.get(check.state, check.state), check.finding, tuple(doubts), tuple(values))
+
+
+def _doubt(unjudged: Unjudged, stage: Stage, report: Report, window: Window) -> DoubtView:
+    link = ""
+    if unjudged.command:
+        is_distant = any(each.reason == DISTANT for each in unjudged.reasons)
+        about = {"service": report.service, "segment": report.segment, "in_doubt": DISTANT if is_distant else stage}
+        link = f"/requests?{query_part(about | {'since': read_time('since', unjudged.since), 'until': window.until})}"
+    return DoubtView(unjudged_text(unjudged), unjudged.request_ids, link)
 
 
 def _facts(report: Report) -> list[Fact]:

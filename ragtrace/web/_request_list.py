@@ -12,9 +12,9 @@ from urllib.parse import quote, urlencode
 from ragtrace.errors import ConfigurationError, CorruptStore, RecordError
 from ragtrace.export.findings import verdict_brief
 from ragtrace.formats import parse_time
-from ragtrace.registry.wording import REASONS, STATES, VERDICTS
+from ragtrace.registry.wording import REASONS, STATES, VERDICTS, reason_words
 from ragtrace.store import Listing, Position, RequestRow, Store
-from ragtrace.store.tables import STAGE_NAMES
+from ragtrace.store.tables import DISTANT, STAGE_NAMES
 from ragtrace.types import GenerateRun, RequestRecord
 from ragtrace.web._access import Viewer
 
@@ -33,6 +33,7 @@ CHOICES: Final[dict[str, dict[str, str]]] = {
     "stage": {name: name for name in STAGE_NAMES},
     "verdict": VERDICTS,
     "doubt": {"suspected": STATES["suspected"], "not_known": STATES["not_known"]},
+    "in_doubt": {name: name for name in STAGE_NAMES} | {DISTANT: reason_words(DISTANT)},
     "reason": REASONS,
     "status": {"ok": "ok", "error": "error"},
     "labeled": {"yes": "yes", "no": "no"},

@@ -27,6 +27,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
         (("--status", "error"), {HOSTILE}),
         (("--with-version", "index=i-1"), {ALTERED, LOST}),
         (("--labeled",), set()),
+        (("--in-doubt", "ranking", "--segment", "limit"), {LOST}),
+        (("--in-doubt", "citation"), set()),
         (("--until", "2001-01-01T00:00Z"), set()),
     ],
 )
@@ -72,7 +74,9 @@ def test_the_list_says_that_there_are_more(cli: Cli, url: str) -> None:
     assert "there are more" not in cli("show", "--limit", "50", "--store", url).stdout
 
 
-@pytest.mark.parametrize("options", [("--stage", "packing"), ("--doubt", "broken"), ("--since", "soon")])
+@pytest.mark.parametrize(
+    "options", [("--stage", "packing"), ("--doubt", "broken"), ("--in-doubt", "packing"), ("--since", "soon")]
+)
 def test_a_word_that_no_request_has_is_refused(cli: Cli, url: str, options: tuple[str, ...]) -> None:
     """With those that there are, in one line."""
     told = cli("show", *options, "--store", url)

@@ -280,6 +280,21 @@ def test_each_stage_has_a_line_with_its_state_and_reason() -> None:
         ]
 
 
+def test_a_sound_stage_that_counts_as_in_doubt_says_so() -> None:
+    """Triage lists it, so that its own page does not seem to know better; a suspected one says it by its state."""
+    for state, verdict, is_said in (
+        ("sound", "healthy", True),
+        ("not_known", "no_break_found", True),
+        ("suspected", "no_break_found", False),
+    ):
+        doubt = replace(stage("retrieval", state), doubted=True)
+        analysis = replace(_analysis(), diagnosis=found(verdict, doubt, *SOUND[1:]))
+        note = "triage and alerts count it as in doubt, which proves nothing of one request"
+        assert (note in " ".join(_shown(_RECORD, analysis, 120).split())) is is_said
+        view = request_view(_RECORD, analysis)
+        assert [one.note for one in view.stages if one.note] == [note] * is_said
+
+
 def test_numbers_that_cannot_be_are_named() -> None:
     """What became of a start or a probability that a sender cannot have meant."""
     shown = _shown(replace(_RECORD, stated={"head_probability": 5e-324}), None)

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench.traffic import MINUTE, SERVICE, Break, Traffic, store_traffic
+from ragtrace.formats import written_time
 from ragtrace.sample_statistics import wilson
+from ragtrace.store import Listing
 from ragtrace.triage import Report, Window, markdown, triage_segment
 from ragtrace.triage.postmortem import postmortem
 from ragtrace.triage.rendering import looked_at
 from ragtrace.types import RequestRecord, StageFinding, replace
 from tests.triage.conftest import END, START, WINDOW
+from tests.triage.test_rendering import text
 
 if TYPE_CHECKING:
     from ragtrace.store import Store
@@ -405,6 +408,23 @@ def test_what_is_always_in_doubt_is_no_finding(fill: Fill) -> None:
         ("low_match", "words that do not match the question")
     ]
     assert "in doubt: " in markdown(report)
+
+
+def test_each_count_of_doubt_leads_to_its_requests(fill: Fill) -> None:
+    """Some newest ones by id, and a command that lists just those that were counted."""
+    store = fill(Break("retrieval", 0.2, 0.0, state="suspected", reason="low_match"))
+    report = walk(store)
+    (doubted,) = (one for one in report.checks[0].unjudged if one.state == "doubted")
+    listing = Listing(service=SERVICE, in_doubt="retrieval", since=WINDOW.since, until=WINDOW.until)
+    listed = [row.request_id for row in store.list_requests(listing, limit=1_000).rows]
+    assert len(listed) == doubted.now.count > 3
+    assert doubted.request_ids == tuple(listed[:3])
+    times = f"--since={written_time(WINDOW.since)} --until={written_time(WINDOW.until)}"
+    assert doubted.command == f"ragtrace show --service={SERVICE} --in-doubt=retrieval {times}"
+    for page in (markdown(report), text(report, 80)):
+        words = " ".join(page.replace("`", "").split())
+        assert f"for instance {', '.join(listed[:3])}" in words
+        assert f"o list them: {doubted.command}" in words
 
 
 def test_a_small_or_scarce_rise_is_no_finding(fill: Fill) -> None:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
+from bench.traffic import MINUTE, SERVICE as TRAFFIC, Break, Traffic, store_traffic
 from ragtrace.analyze import analyze_record, worker
 from ragtrace.errors import ConfigurationError
 from ragtrace.gate.replay_inputs import read_questions
@@ -563,6 +564,26 @@ def test_triage_leads_to_the_runbook_and_to_a_postmortem(store: Store, tokens: P
     assert re.findall(r'<li value="(\d+)">', steps[1]) == [str(number) for number in range(1, 9)]
     for name in ("nothing", "..%2f..%2fREADME", "../../pyproject"):
         assert me.get(f"/runbooks/{name}").status_code == 404
+
+
+def test_each_count_of_doubt_leads_to_its_requests(tmp_path: Path) -> None:
+    """Triage names some and leads to a list of just those that it counted; each of them says that it counts."""
+    url = f"sqlite:///{tmp_path}/doubt.db"
+    end, hour = 1_700_000_000_000_000_000, 60 * MINUTE
+    doubt = Break("retrieval", 0.2, 0.0, state="suspected", reason="low_match")
+    with Store.open(url) as store:
+        store_traffic(store, Traffic(200, end - 2 * hour, end, (doubt,)))
+        me = client(store)
+        page = me.get(f"/triage?service={quote(TRAFFIC)}&since={end - hour}&until={end}").text
+        links = [one for one in Elements(page).addresses if "in_doubt=retrieval" in one]
+        assert len(links) == 1
+        listed = [one for one in Elements(me.get(links[0]).text).addresses if one.startswith("/requests/")]
+        more = me.get(f"{links[0]}&order=oldest").text
+    counted = re.search(r"in doubt: (\d+) of", page)
+    assert counted is not None
+    assert len(listed) == int(counted[1]) > 3
+    assert [one for one in Elements(page).addresses if one in listed] == listed[:3]
+    assert '<option value="retrieval" selected>retrieval</option>' in more
 
 
 def test_each_page_leads_to_all_others(store: Store, tokens: Path) -> None:
