@@ -1,4 +1,4 @@
-"""`ragtrace doctor`: what is installed, reachable and missing, what can be judged, and the command that mends it."""
+"""`ragtrace doctor`: what is reachable, what can be judged, what is installed, and the command that mends it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from importlib import metadata
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -44,8 +44,14 @@ class _Line(NamedTuple):
     remedy: str = ""
 
 
-def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
-    """Report what is installed and reachable, and what can be judged of each service.
+def doctor(
+    store: StoreOption = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also each extra with its packages, and the empty tables.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Report what is reachable, what can be judged of each service, and what is installed.
 
     Exit code 2 when the store that was asked for cannot be read.
     """
@@ -53,7 +59,7 @@ def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(report)
     else:
-        print_table(_Line._fields, _lines(report))
+        print_table(_Line._fields, _lines(report, verbose))
     if not report["ok"]:
         raise typer.Exit(2)
 
@@ -187,23 +193,36 @@ def _stage(found: StageStates, *, is_verified: bool) -> dict[str, Any]:
     }
 
 
-def _lines(report: dict[str, Any]) -> Iterator[_Line]:
+def _lines(report: dict[str, Any], verbose: bool) -> Iterator[_Line]:
+    """What may need something done, then what is installed."""
     yield _Line("ragtrace", report["ragtrace"])
     yield _Line("python", f"{report['python']} ({report['executable']})")
-    yield _Line("torch device", report["torch_device"] or "no torch", "" if report["torch_device"] else _TORCH_REMEDY)
     for setting in report["settings"]["given"]:
         value = "given" if setting["value"] is None else setting["value"]
         yield _Line(f"setting {setting['name']}", f"{value} ({setting['variable']})")
     for name in report["settings"]["unknown"]:
         yield _Line(name, "is no setting", _similar(name))
-    for extra in report["extras"]:
+    yield from _store_lines(report["store"], verbose)
+    yield _Line("torch device", report["torch_device"] or "no torch", "" if report["torch_device"] else _TORCH_REMEDY)
+    yield from _extra_lines(report["extras"]) if verbose else _extras_in_brief(report["extras"])
+    for tool in report["tools"]:
+        yield _Line(tool["name"], tool["path"] or "not found (optional)", "" if tool["path"] else tool["remedy"])
+
+
+def _extras_in_brief(extras: list[dict[str, Any]]) -> Iterator[_Line]:
+    there, lacking = ([one["name"] for one in extras if one["installed"] is is_there] for is_there in (True, False))
+    yield _Line("extras", ", ".join(there) or "none", "" if lacking else "ragtrace doctor --verbose: their packages")
+    if lacking:
+        remedy = "if needed: pip install 'ragtrace[NAME]'; ragtrace doctor --verbose: what each lacks"
+        yield _Line("extras missing", ", ".join(lacking), remedy)
+
+
+def _extra_lines(extras: list[dict[str, Any]]) -> Iterator[_Line]:
+    for extra in extras:
         there = ", ".join(f"{package} {found}" for package, found in extra["packages"].items() if found)
         lacking = ", ".join(package for package, found in extra["packages"].items() if not found)
         state = there if extra["installed"] else f"missing: {lacking}"
         yield _Line(f"extra {extra['name']}", state, extra["remedy"] or "")
-    for tool in report["tools"]:
-        yield _Line(tool["name"], tool["path"] or "not found (optional)", "" if tool["path"] else tool["remedy"])
-    yield from _store_lines(report["store"])
 
 
 def _similar(name: str) -> str:
@@ -212,7 +231,7 @@ def _similar(name: str) -> str:
     return "".join(f"did you mean {other}?" for other in get_close_matches(name, known, n=1, cutoff=0.8))
 
 
-def _store_lines(state: dict[str, Any]) -> Iterator[_Line]:
+def _store_lines(state: dict[str, Any], verbose: bool) -> Iterator[_Line]:
     if state["spool"] and state["spool"]["entries"]:
         built = state["spool"]["handed"] > 0
         yield _Line(
@@ -229,7 +248,7 @@ def _store_lines(state: dict[str, Any]) -> Iterator[_Line]:
         yield _Line("store", f"{state['url']} does not exist yet", "ragtrace demo, or record a request")
         return
     yield _Line("store", f"{state['url']}, schema {state['revision']}")
-    yield _Line("rows", _pairs(state["rows"]))
+    yield _Line("rows", _pairs({name: rows for name, rows in state["rows"].items() if rows or verbose}))
     backlog = state["queue"].get("pending", 0)
     yield _Line("queue", _pairs(state["queue"]), "ragtrace analyze" if backlog else "")
     if any(state["explanations"].values()):

@@ -318,3 +318,22 @@ def test_names_requests_that_an_earlier_version_judged(doctor: Doctor, empty_url
     assert "ragtrace analyze --redo" in table
     (service,) = json.loads(doctor("--store", empty_url, "--json").stdout)["store"]["services"]
     assert (service["requests"], service["stages"]) == (0, {})
+
+
+def test_what_needs_care_stands_first_and_extras_take_a_line(doctor: Doctor, store_url: str) -> None:
+    """The store, its queue and its services come before what is installed, of which each part has a line if asked."""
+    told = doctor("--store", store_url, RAGTRACE_STOER="x")
+    lines = told.stdout.splitlines()[1:]
+    names = [line.split("  ")[0] for line in lines]
+    assert names[:5] == ["ragtrace", "python", "RAGTRACE_STOER", "store", "rows"]
+    assert names.index("queue") < names.index("torch device") < names.index("extras")
+    assert [name for name in names if name.startswith("extra")] in (["extras"], ["extras", "extras missing"])
+    assert len([name for name in names if name.startswith("extra ")]) == 0
+    assert "lease 0" not in told.stdout
+    whole = doctor("--store", store_url, "--verbose").stdout
+    report = json.loads(doctor("--store", store_url, "--json").stdout)
+    assert all(f"extra {extra['name']} " in whole for extra in report["extras"])
+    assert "lease 0" in whole
+    lacking = [extra["name"] for extra in report["extras"] if not extra["installed"]]
+    assert ("extras missing" in names) is bool(lacking)
+    assert all(name in told.stdout for name in lacking)
