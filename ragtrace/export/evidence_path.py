@@ -17,7 +17,7 @@ from ragtrace.export.findings import claim_summary, doubt_note, is_outdated, ver
 from ragtrace.export.request_view import ChunkView, FaultView, RequestView, Words, request_view, stage_times
 from ragtrace.plausible_values import sentences
 from ragtrace.registry.instruments import ANSWER_RELEVANCE, STAGES
-from ragtrace.registry.wording import FIXES, STATES, cause_words, probe_lines, reason_words
+from ragtrace.registry.wording import FIXES, STATES, cause_words, probe_lines, reason_words, release_words
 from ragtrace.store import RequestLabel
 from ragtrace.types import (
     Analysis,
@@ -113,7 +113,8 @@ def _verdict(analysis: Analysis) -> Table:
     if analysis.probe is not None:
         lines.add_row("probe", _probe(analysis.probe))
     if diagnosis.suspected_rollout is not None:
-        lines.add_row("suspect", Text(f"rollout of {diagnosis.suspected_rollout}", style=_DOUBT))
+        suspect = release_words(diagnosis.suspected_rollout, diagnosis.versions.get("prompt"))
+        lines.add_row("suspect", Text(f"rollout of {suspect}", style=_DOUBT))
     if diagnosis.versions:
         running = "  ".join(f"{name}={version}" for name, version in diagnosis.versions.items())
         lines.add_row("running", Text(running, style=_FAINT))

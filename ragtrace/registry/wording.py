@@ -20,6 +20,7 @@ __all__ = [
     "cause_words",
     "probe_lines",
     "reason_words",
+    "release_words",
 ]
 
 VERDICTS: Final[dict[str, str]] = {
@@ -106,6 +107,17 @@ FIXES: Final[dict[str, str]] = {
 def cause_words(cause: str | None) -> str:
     """A cause as people read it."""
     return "unknown" if cause is None else CAUSES.get(cause) or cause.replace("_", " ")
+
+
+def release_words(release: str, prompt: str | None = None) -> str:
+    """A release, `component=version`, as people read it: what a hash of the prompt says, and which prompt that was.
+
+    prompt: the version of the component `prompt` that was in use; None where it is not known.
+    """
+    if not release.startswith("prompt_hash="):
+        return release
+    named = f"; prompt={prompt} was in use" if prompt else ""
+    return f"{release} (the prompt template changed{named})"
 
 
 def probe_lines(probe: IndexProbe) -> tuple[str, ...]:

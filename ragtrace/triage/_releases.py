@@ -8,14 +8,15 @@ from typing import Final
 
 from ragtrace.analyze.diagnosis import is_new, is_rollout
 from ragtrace.formats import clock, written_time
+from ragtrace.registry.wording import release_words
 from ragtrace.store import GateRun, Release, Store
 from ragtrace.triage._checks import Stretch
 from ragtrace.triage._evidence import COMPONENTS, JudgedRequest, Window
 from ragtrace.triage._report import Suspect
 from ragtrace.triage.rendering import span
-from ragtrace.types import Stage
+from ragtrace.types import Stage, replace
 
-__all__ = ["gate_note", "rollouts", "suspected", "suspects"]
+__all__ = ["gate_note", "rollouts", "suspect_words", "suspected", "suspects"]
 
 _SLACK: Final = 0.05  # of the time looked at: a rollout takes a while until its first bad answer
 _LONGEST: Final = 900_000_000_000
@@ -41,7 +42,10 @@ def suspects(
     votes = Counter(judged.row.suspected_rollout for judged in broken)
     slack = min(_LONGEST, int(_SLACK * (window.until - window.before)))
     fitting = [
-        _suspect(release, risen, slack, votes, len(broken), is_first=is_new(release, all_releases))
+        replace(
+            _suspect(release, risen, slack, votes, len(broken), is_first=is_new(release, all_releases)),
+            prompt=_prompt(release, all_releases),
+        )
         for release in rollouts(all_releases, stage)
         if release.at <= window.until
     ]
@@ -56,6 +60,12 @@ def suspects(
         )
     )
     return tuple(fitting[:_SHOWN])
+
+
+def _prompt(release: Release, known: Iterable[Release]) -> str | None:
+    """The version of the prompt that was in use when a hash of it came."""
+    named = [each for each in known if each.component == "prompt" and each.at <= release.at]
+    return max(named, key=lambda each: each.at).version if named and release.component == "prompt_hash" else None
 
 
 def _suspect(
@@ -89,7 +99,7 @@ def suspected(stage: Stage, risen: Stretch | None, suspects_first: Sequence[Susp
         latest = max(suspects_first, key=lambda suspect: suspect.at)
         return None, (
             "when it began is not seen in the time looked at, so no release is named; the last one of this stage was "
-            f"{latest.release} at {clock(latest.at)}: look further back with an earlier --since"
+            f"{suspect_words(latest)} at {clock(latest.at)}: look further back with an earlier --since"
         )
     began = clock(written_time(risen.latest))
     if first.fit != "fits":
@@ -97,11 +107,11 @@ def suspected(stage: Stage, risen: Stretch | None, suspects_first: Sequence[Susp
         side = "before" if (nearest.offset_seconds or 0.0) > 0 else "after"
         away = span(nearest.offset_seconds or 0.0)
         return None, (
-            f"no release fits: it began at {began}; the nearest of this stage, {nearest.release}, came {away} {side}; "
-            "look for a change without a version: data, configuration, traffic, a provider"
+            f"no release fits: it began at {began}; the nearest of this stage, {suspect_words(nearest)}, came {away} "
+            f"{side}; look for a change without a version: data, configuration, traffic, a provider"
         )
     how = ", new to this service" if first.is_new else ""
-    why = f"it began at {began}, and {first.release} came at {clock(first.at)}{how}"
+    why = f"it began at {began}, and {suspect_words(first)} came at {clock(first.at)}{how}"
     why += f"; {first.votes} of {first.of} broken requests point at it" if first.votes else ""
     others = [suspect for suspect in suspects_first[1:] if suspect.fit == "fits"]
     if others:
@@ -110,7 +120,12 @@ def suspected(stage: Stage, risen: Stretch | None, suspects_first: Sequence[Susp
 
 
 def _with_votes(suspect: Suspect) -> str:
-    return f"{suspect.release} ({suspect.votes} of {suspect.of})" if suspect.votes else suspect.release
+    return suspect_words(suspect) + (f" ({suspect.votes} of {suspect.of})" if suspect.votes else "")
+
+
+def suspect_words(suspect: Suspect) -> str:
+    """The release as people read it."""
+    return release_words(suspect.release, suspect.prompt)
 
 
 def gate_note(store: Store, service: str, release: str | None) -> str:

@@ -200,7 +200,8 @@ class Suspect(_Part, frozen=True, kw_only=True):
 
     fit: "fits" (it came when the break began), "early" or "late" (it came before or after), "unknown" (the beginning
     was not seen). is_new: it replaced nothing, its component was new to the service. offset_seconds: from the release
-    to the beginning. votes: broken requests whose own diagnosis points at it, of `of`.
+    to the beginning. votes: broken requests whose own diagnosis points at it, of `of`. prompt: of a hash of the prompt,
+    the version of `prompt` that was in use.
     """
 
     release: str
@@ -210,6 +211,7 @@ class Suspect(_Part, frozen=True, kw_only=True):
     votes: int
     of: int
     is_new: bool = False
+    prompt: str | None = None
 
 
 class ExemplarRequest(_Part, frozen=True, kw_only=True):

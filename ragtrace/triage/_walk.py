@@ -21,7 +21,7 @@ from ragtrace.formats import (
     written_time,
 )
 from ragtrace.registry.instruments import STAGES
-from ragtrace.registry.wording import FIXES, STATES, cause_words, reason_words
+from ragtrace.registry.wording import FIXES, STATES, cause_words, reason_words, release_words
 from ragtrace.store import Release, Store
 from ragtrace.triage._checks import (
     TITLES,
@@ -54,7 +54,7 @@ from ragtrace.triage._evidence import (
     tally,
 )
 from ragtrace.triage._hints import graded_sentences, starved_providers, starved_sentence
-from ragtrace.triage._releases import gate_note, suspected, suspects
+from ragtrace.triage._releases import gate_note, suspect_words, suspected, suspects
 from ragtrace.triage._report import (
     CauseCount,
     Check,
@@ -246,7 +246,7 @@ def _rise_sentence(rise: Rise) -> str:
         change = f"from {percent(rise.before.share)} to {percent(rise.now.share)}"
         return f"that {rise.stage} is in doubt more often, too ({change}), follows from {rise.follows}"
     since = f", since {clock(rise.onset.latest)}" if rise.onset else ""
-    cause = f"; suspect {rise.suspected_release}" if rise.suspected_release else ""
+    cause = f"; suspect {release_words(rise.suspected_release)}" if rise.suspected_release else ""
     unsure = f"; whether it began at {joined(rise.unsure)} is not sure" if rise.unsure else ""
     return f"{rise.stage} ({rise.owner}) is not proven to be broken, but {rise.finding}{since}{cause}{unsure}"
 
@@ -350,7 +350,8 @@ def _tenants(store: Store, requests: Sequence[JudgedRequest], broken: Sequence[J
 def _conclusion(report: Report, stage: Stage, risen: Stretch | None, release: str | None) -> str:
     found = tally(risen.during, stage) if risen else next(one.now for one in report.checks if one.stage == stage)
     when = f" since {clock(written_time(risen.latest))}" if risen else ""
-    cause = f"suspect {release}" if release else "no release fits it" if risen else "no release can be named"
+    nothing = "no release fits it" if risen else "no release can be named"
+    cause = f"suspect {release_words(release)}" if release else nothing
     states = {check.stage: check.state for check in report.checks}
     of = f"{percent(found.share)} of the judged requests{when}"
     if states[stage] == "recovered":
@@ -504,7 +505,8 @@ def _of_request(analysis: Analysis, facts: RequestFacts) -> str:
     if facts.stage is None:
         return f"{told}."
     cause = f"; cause: {cause_words(facts.cause)}" if facts.cause else ""
-    suspect = f"suspect {facts.suspected_release}" if facts.suspected_release else "no release is to suspect"
+    release = facts.suspected_release
+    suspect = f"suspect {release_words(release)}" if release else "no release is to suspect"
     return f"{told}{cause}; {suspect}."
 
 
@@ -594,7 +596,9 @@ def _release_note(release: str | None, found: tuple[Suspect, ...], risen: Stretc
     suspect = next((each for each in found if each.release == release), None)
     how = ", new to this service" if suspect and suspect.is_new else ""
     came = (
-        f"{release} came at {clock(suspect.at)}{how}" if suspect else f"{release} is the newest version of this stage"
+        f"{suspect_words(suspect)} came at {clock(suspect.at)}{how}"
+        if suspect
+        else f"{release_words(release)} is the newest version of this stage"
     )
     if risen is None or suspect is None:
         return f"{came}; too few requests of the segment broke here to tell whether it began then"

@@ -10,7 +10,7 @@ from typing import Final
 from ragtrace.analyze.diagnosis import is_new
 from ragtrace.formats import clock, code, escaped, table, written_time
 from ragtrace.registry.instruments import INSTRUMENTS
-from ragtrace.registry.wording import cause_words
+from ragtrace.registry.wording import cause_words, release_words
 from ragtrace.store import Release, Store
 from ragtrace.triage._alerts import Alert
 from ragtrace.triage._checks import stretch
@@ -255,7 +255,7 @@ class _Draft:
 
     def _cause(self) -> Iterator[str]:
         suspect = self._report.suspected_release
-        yield f"Suspected release: **{escaped(suspect)}**." if suspect else "No release is named."
+        yield f"Suspected release: **{escaped(release_words(suspect))}**." if suspect else "No release is named."
         if self._report.release_note:
             yield escaped(self._report.release_note[:1].upper() + self._report.release_note[1:]) + "."
         if self._report.gate_note:

@@ -25,6 +25,7 @@ from ragtrace.formats import (
     table,
 )
 from ragtrace.registry.instruments import INSTRUMENTS
+from ragtrace.registry.wording import release_words
 from ragtrace.triage._report import (
     AlertFacts,
     CauseCount,
@@ -175,7 +176,7 @@ def _facts(report: Report, store: str | None) -> Iterator[tuple[str, RenderableT
     if report.owner:
         yield "owner", Text(report.owner, style="bold")
     if report.suspected_release:
-        yield "suspect", Text(report.suspected_release, style="bold yellow")
+        yield "suspect", Text(release_words(report.suspected_release), style="bold yellow")
     if report.release_note:
         yield "release" if not report.suspected_release else "", Text(report.release_note)
     if report.gate_note:
@@ -323,7 +324,7 @@ def _rise(rise: Rise, store: str | None) -> Iterator[RenderableType]:
     yield Text(f"{rise.stage} ", style="bold").append(rise.finding, style="yellow")
     lines: list[tuple[str, RenderableType]] = [("owner", Text(rise.owner, style="bold"))]
     if rise.suspected_release:
-        lines.append(("suspect", Text(rise.suspected_release, style="bold yellow")))
+        lines.append(("suspect", Text(release_words(rise.suspected_release), style="bold yellow")))
     lines.append(("" if rise.suspected_release else "release", Text(rise.release_note)))
     if rise.onset:
         lines.append(("began", Text(began(rise.onset, UNJUDGED[rise.state]))))
@@ -490,7 +491,7 @@ def _markdown_exemplar(each: ExemplarRequest) -> str:
 def _markdown_rise(rise: Rise) -> Iterator[str]:
     yield f"- owner: **{escaped(rise.owner)}**; no single request proves a break"
     if rise.suspected_release:
-        yield f"- suspected release: **{escaped(rise.suspected_release)}**"
+        yield f"- suspected release: **{escaped(release_words(rise.suspected_release))}**"
     yield f"- {escaped(rise.release_note)}"
     if rise.onset:
         yield f"- began: {escaped(began(rise.onset, UNJUDGED[rise.state]))}"
@@ -529,7 +530,7 @@ def _markdown_facts(report: Report) -> Iterator[str]:
     if report.owner:
         yield f"- owner: **{escaped(report.owner)}**"
     if report.suspected_release:
-        yield f"- suspected release: **{escaped(report.suspected_release)}**"
+        yield f"- suspected release: **{escaped(release_words(report.suspected_release))}**"
     if report.release_note:
         yield f"- {escaped(report.release_note)}"
     if report.gate_note:

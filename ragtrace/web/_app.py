@@ -21,6 +21,7 @@ from ragtrace.explanations import Explanation
 from ragtrace.export.evidence_path import shown_rank
 from ragtrace.export.request_view import LONGEST, bounded, request_view
 from ragtrace.html_page import Html, asset, templates
+from ragtrace.registry.wording import release_words
 from ragtrace.safe_text import visible
 from ragtrace.store import ATTRIBUTION, Store
 from ragtrace.store.tables import STAGE_NAMES
@@ -778,6 +779,7 @@ def _environment() -> Environment:
         "span_to": _span,
         "percent": lambda share: f"{share:.1%}" if 0 < share < 0.1 else f"{share:.0%}",
         "rank": shown_rank,
+        "release": release_words,
         "address": path_part,
         "query": query_part,
         "linked": linked,

@@ -16,6 +16,7 @@ from ragtrace import installation
 from ragtrace.errors import ConfigurationError
 from ragtrace.formats import clock, plain, shortened
 from ragtrace.registry.instruments import STAGES
+from ragtrace.registry.wording import release_words
 from ragtrace.store import Listing, Store
 from ragtrace.store.tables import DISTANT
 from ragtrace.store.totals import OTHER
@@ -182,7 +183,7 @@ def _facts(report: Report) -> list[Fact]:
     found += [Fact("to do", cause.fix) for cause in report.causes if cause.fix]
     known = (
         ("owner", report.owner),
-        ("suspect", report.suspected_release),
+        ("suspect", report.suspected_release and release_words(report.suspected_release)),
         ("release", report.release_note),
         ("gate", report.gate_note),
         ("began", began(report.onset) if report.onset else None),

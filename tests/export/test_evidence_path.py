@@ -295,6 +295,19 @@ def test_a_sound_stage_that_counts_as_in_doubt_says_so() -> None:
         assert [one.note for one in view.stages if one.note] == [note] * is_said
 
 
+def test_a_suspected_hash_of_the_prompt_is_told_in_words() -> None:
+    """Nobody knows a hash by heart."""
+    broken = stage("generation", "broken")
+    diagnosis = replace(
+        found("grounding_failure", *SOUND[:2], broken),
+        stage="generation",
+        suspected_rollout="prompt_hash=ab12",
+        versions={"prompt": "v7", "prompt_hash": "ab12"},
+    )
+    shown = " ".join(_shown(_RECORD, replace(_analysis(), diagnosis=diagnosis), 120).split())
+    assert "rollout of prompt_hash=ab12 (the prompt template changed; prompt=v7 was in use)" in shown
+
+
 def test_numbers_that_cannot_be_are_named() -> None:
     """What became of a start or a probability that a sender cannot have meant."""
     shown = _shown(replace(_RECORD, stated={"head_probability": 5e-324}), None)

@@ -9,6 +9,7 @@ import pytest
 
 from bench.traffic import MINUTE, SERVICE, Break, Traffic, store_traffic
 from ragtrace.formats import written_time
+from ragtrace.registry.wording import release_words
 from ragtrace.sample_statistics import wilson
 from ragtrace.store import Listing
 from ragtrace.triage import Report, Window, markdown, triage_segment
@@ -408,6 +409,20 @@ def test_what_is_always_in_doubt_is_no_finding(fill: Fill) -> None:
         ("low_match", "words that do not match the question")
     ]
     assert "in doubt: " in markdown(report)
+
+
+def test_a_hash_of_the_prompt_is_told_in_words(fill: Fill) -> None:
+    """Its template changed, and which version of the prompt was in use; in JSON the release is as it was recorded."""
+    store = fill(Break("generation", 0.5, 0.75, component="prompt_hash"), noise=0.005)
+    store.record_release(SERVICE, "prompt", "support-v7", START)
+    report = walk(store)
+    assert report.suspected_release == "prompt_hash=prompt_hash-bad"
+    told = "suspect prompt_hash=prompt_hash-bad (the prompt template changed)"
+    assert told in report.conclusion
+    assert "(the prompt template changed; prompt=support-v7 was in use) came at " in report.release_note
+    for page in (markdown(report), text(report, 120)):
+        assert "prompt_hash=prompt_hash-bad (the prompt template changed)" in " ".join(page.replace("\\", "").split())
+    assert release_words("index=v2", "support-v7") == "index=v2"
 
 
 def test_each_count_of_doubt_leads_to_its_requests(fill: Fill) -> None:
