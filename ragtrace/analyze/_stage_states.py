@@ -67,7 +67,7 @@ REASONS: Final = (
     "corpus_gap",  # the same, and the whole index holds nothing better: a probe has asked it
     "facet_not_found",  # no candidate meets a facet that is certain: a gap of the corpus, or of recall
     "low_match",  # no chunk speaks of the question as evidence would, or one outside of the prompt does so better
-    "unsupported",  # weak words: claims whose support by the prompt's words is below `SUPPORTED`
+    "unsupported",  # weakly supported: claims whose support by the prompt's words is below `SUPPORTED`
     "contradicted",  # claims that the prompt seems to contradict
     "refused",  # the answer declines, and nothing tells whether rightly
     "not_recorded",  # the stage, or the texts that it is judged by, were not recorded
@@ -676,11 +676,11 @@ def _claim_lines(claims: Sequence[Claim]) -> list[str]:
     lines = [f"“{claim.text}” contradicts {claim.best_chunk} ({claim.reason})" for claim in against]
     for claim in factual:
         if claim not in against and (claim.support or 0) < SUPPORTED:
-            weak = "not supported by" if claim.layer == ENTAILMENT else "weak words in"
+            weak = "not" if claim.layer == ENTAILMENT else "weakly"
             other = claim.unselected_chunk
             where = f", but supported by {other}, which it does not hold in full" if other else ""
             why = f" ({claim.reason})" if claim.reason else ""
-            lines.append(f"{weak} the prompt{where}: “{claim.text}”{why}")
+            lines.append(f"{weak} supported by the prompt{where}: “{claim.text}”{why}")
     return lines
 
 

@@ -31,9 +31,9 @@ __all__ = [
     "verdict_words",
 ]
 
-_ClaimState: TypeAlias = Literal["contradicted", "not supported", "weak words", "not known", "supported"]
-"""What a claim is called, the worst first. Below the line of support it has weak words where words decided, and is not
-supported where a model of entailment did: people call a third of the claims with weak words unsupported."""
+_ClaimState: TypeAlias = Literal["contradicted", "not supported", "weakly supported", "not known", "supported"]
+"""What a claim is called, the worst first. Below the line of support it is weakly supported where words decided, and
+not supported where a model of entailment did: people call a third of the weakly supported claims unsupported."""
 
 _STATES: Final[tuple[_ClaimState, ...]] = get_args(_ClaimState)
 _LISTED: Final = 4  # chunks of one claim that are named beside the one that decides
@@ -178,15 +178,14 @@ def claim_views(record: RequestRecord, claims: Sequence[Claim]) -> list[ClaimVie
 
 
 def claim_summary(views: Sequence[ClaimView]) -> list[tuple[_ClaimState, str]]:
-    """How many claims are in which state, the worst first: `1 contradicted (claim 2)`, `1 with weak words
+    """How many claims are in which state, the worst first: `1 contradicted (claim 2)`, `1 weakly supported
     (claim 3)`, `2 supported`."""
     found = []
     for state in _STATES:
         numbers = [str(view.number) for view in views if view.state == state]
         if numbers:
             which = "" if state == "supported" else f" (claim{'s' * (len(numbers) > 1)} {', '.join(numbers)})"
-            words = "with weak words" if state == "weak words" else state
-            found.append((state, f"{len(numbers)} {words}{which}"))
+            found.append((state, f"{len(numbers)} {state}{which}"))
     return found
 
 
@@ -197,7 +196,7 @@ def _state(claim: Claim) -> _ClaimState:
         return "not known"
     if claim.support >= SUPPORTED:
         return "supported"
-    return "not supported" if claim.layer == ENTAILMENT else "weak words"
+    return "not supported" if claim.layer == ENTAILMENT else "weakly supported"
 
 
 @dataclass(frozen=True, slots=True)

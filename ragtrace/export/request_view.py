@@ -75,7 +75,7 @@ _TONES: Final[Mapping[str, Tone]] = {
     "supported": "good",
     "contradicted": "bad",
     "not supported": "doubt",
-    "weak words": "doubt",
+    "weakly supported": "doubt",
     "not known": "plain",
 }
 
@@ -534,8 +534,7 @@ def _claim_fault(link: ClaimLink, by_id: Mapping[str, ChunkView]) -> FaultView:
     """A claim beside the sentence that decides on it, with the words in which they differ."""
     rationale, number = link.view.rationale, link.view.number
     state = next((line.text for line in link.view.lines if line.kind == "state"), "")
-    words = {"weak words": "has weak words in the prompt"}
-    title = f"Claim {number} {words.get(link.view.state or '', f'is {link.view.state} by the prompt')}"
+    title = f"Claim {number} is {link.view.state} by the prompt"
     if rationale is None:
         title += ": no chunk of it says the same"
         return FaultView(title, (Words(link.view.text, False),), link=f"#claim-{number}", tone=link.tone)

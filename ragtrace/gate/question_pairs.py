@@ -34,7 +34,7 @@ __all__ = ["Judged", "SideTexts", "Word", "question_pair", "side_texts", "with_q
 
 _LONGEST: Final = 2_000  # characters of a text
 _RUN: Final = 3  # words
-_WRONG: Final[tuple[SentenceState, ...]] = ("contradicted", "not supported", "weak words")
+_WRONG: Final[tuple[SentenceState, ...]] = ("contradicted", "not supported", "weakly supported")
 
 Judged: TypeAlias = tuple[RequestRecord, Analysis | None]
 """A record with its analysis."""

@@ -64,7 +64,7 @@ Action: TypeAlias = Literal["block", "warn"]
 Family: TypeAlias = Literal["overall", "segments", "floors"]
 Decision: TypeAlias = Literal["pass", "block", "undecided"]
 
-SentenceState: TypeAlias = Literal["contradicted", "not supported", "weak words"]
+SentenceState: TypeAlias = Literal["contradicted", "not supported", "weakly supported"]
 """Of a sentence of an answer, the worst first."""
 
 EXIT_CODES: Final[Mapping[Decision, int]] = {"pass": 0, "block": 1, "undecided": 3}

@@ -45,7 +45,7 @@ REASONS: Final[dict[str, str]] = {
     "corpus_gap": "a required fact that nothing in the index holds",
     "facet_not_found": "a required fact that no candidate holds",
     "low_match": "words that do not match the question",
-    "unsupported": "claims with weak words in the prompt",
+    "unsupported": "claims weakly supported by the prompt",
     "contradicted": "claims that the prompt seems to contradict",
     "refused": "an answer that declines",
     "not_recorded": "texts that were not recorded",
@@ -82,7 +82,7 @@ CAUSES: Final[dict[str, str]] = {
     "absent_from_candidates": "not among the candidates",
     "absent_from_index": "not among the candidates",  # results of versions before 9, which had not asked the index
     "lost_in_rewrite": "dropped by the rewritten query",
-    "unsupported": "weak words",
+    "unsupported": "weakly supported",
 }
 """The words for the causes of a broken retrieval, and for those of other stages that are not their ids."""
 

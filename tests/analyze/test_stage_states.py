@@ -371,9 +371,8 @@ def test_unsupported_claims_are_quoted_with_what_holds_them_elsewhere() -> None:
     """With the reason that words give."""
     claim = Claim(start=0, end=4, text="It is 7.", support=0.1, unselected_chunk="c4", reason="7 stands nowhere")
     lines = judged(INVENTED, claims=[claim])["generation"].evidence
-    assert lines == (
-        "weak words in the prompt, but supported by c4, which it does not hold in full: “It is 7.” (7 stands nowhere)",
-    )
+    where = "weakly supported by the prompt, but supported by c4, which it does not hold in full"
+    assert lines == (f"{where}: “It is 7.” (7 stands nowhere)",)
     by_model = Claim(start=0, end=4, text="It is 7.", support=0.1, layer="entailment")
     assert judged(INVENTED, claims=[by_model])["generation"].evidence == ("not supported by the prompt: “It is 7.”",)
 

@@ -282,11 +282,12 @@ def test_each_stage_has_a_line_with_its_state_and_reason() -> None:
 
 def test_a_sound_stage_that_counts_as_in_doubt_says_so() -> None:
     """Triage lists it, so that its own page does not seem to know better; a suspected one says it by its state."""
-    for state, verdict, is_said in (
+    cases: tuple[tuple[StageState, str, bool], ...] = (
         ("sound", "healthy", True),
         ("not_known", "no_break_found", True),
         ("suspected", "no_break_found", False),
-    ):
+    )
+    for state, verdict, is_said in cases:
         doubt = replace(stage("retrieval", state), doubted=True)
         analysis = replace(_analysis(), diagnosis=found(verdict, doubt, *SOUND[1:]))
         note = "triage and alerts count it as in doubt, which proves nothing of one request"
@@ -395,14 +396,14 @@ def test_each_claim_has_the_sentence_that_decides_on_it(width: int) -> None:
     and which chunk it cites in vain; first of all how many claims are in which state."""
     record = _answered()
     shown = _claims_shown(record, analyze_record(record), width)
-    assert shown.startswith("4: 1 contradicted (claim 3), 1 with weak words (claim 4), 2 supported claim 1 Staff may")
+    assert shown.startswith("4: 1 contradicted (claim 3), 1 weakly supported (claim 4), 2 supported claim 1 Staff may")
     assert "by rules-2024 [1] “Staff may take 25 days of annual leave each year.” also by faq [3] 0." in shown
     assert "“Five unused days are kept to March.” cites sick [4], which does not support it claim 3" in shown
     assert (
         "CONTRADICTED by rules-2024 [1]: 40 days, the evidence says 25 days “Staff may take 25 days of annual leave "
         "each year.” differs in "
     ) in shown
-    assert "claim 4 The canteen serves dinner on Sundays. weak words 0." in shown
+    assert "claim 4 The canteen serves dinner on Sundays. weakly supported 0." in shown
     assert "no claim Helpful? relevance" in shown
 
 
@@ -453,7 +454,7 @@ def test_a_model_that_is_hardly_against_a_claim_contradicts_nothing() -> None:
     analysis = analyze_record(record)
     doubtful = replace(analysis.claims[3], contradiction=0.3, support=0.1)
     shown = _claims_shown(record, replace(analysis, claims=(doubtful,)))
-    assert shown.startswith("1: 1 with weak words (claim 1)")
+    assert shown.startswith("1: 1 weakly supported (claim 1)")
     assert "CONTRADICTED" not in shown
     by_model = replace(analysis, claims=(replace(doubtful, layer="entailment"),))
     assert _claims_shown(record, by_model).startswith("1: 1 not supported (claim 1)")

@@ -25,7 +25,7 @@ def test_an_answer_that_nothing_bears() -> None:
     assert pair.baseline is not None
     assert (pair.baseline.answer, pair.candidate.answer) == ("Theft is covered up to 500 EUR.", "Theft is never paid.")
     assert (pair.baseline.sentence, pair.candidate.sentence) == (None, "Theft is never paid.")
-    assert pair.candidate.sentence_state in ("not supported", "weak words")
+    assert pair.candidate.sentence_state in ("not supported", "weakly supported")
     assert (pair.same_answer, pair.worsened, pair.recovered) == (False, ("generation",), ())
     assert pair.scores == {"answer_coverage": (1.0, 0.0)}
 

@@ -200,9 +200,9 @@ def test_the_numbers_of_what_is_in_doubt_add_up() -> None:
     now, before = (
         Tally(count=count, of=of, share=count / of, low=0.0, high=1.0) for count, of in ((105, 164), (1, 30))
     )
-    reason = ReasonCount(reason="unsupported", words="weak words", count=3)
+    reason = ReasonCount(reason="unsupported", words="weakly supported", count=3)
     told = Unjudged(state="doubted", now=now, before=before, has_risen=True, broken=100, reasons=(reason,))
-    line = "in doubt: 105 of 164 (64 %), up from 3.3 %: broken (100); weak words (3); other reasons (2)"
+    line = "in doubt: 105 of 164 (64 %), up from 3.3 %: broken (100); weakly supported (3); other reasons (2)"
     assert unjudged_text(told) == line
     alone = Unjudged(state="not_known", now=before, before=now, has_risen=False)
     assert unjudged_text(alone) == "not known: 1 of 30 (3.3 %), before 64 %"

@@ -578,7 +578,7 @@ def test_a_service_of_which_nothing_can_be_judged_is_said_first(fill: Fill) -> N
     report = walk(fill(unjudged=unknown, inapplicable=("citation",)))
     assert report.conclusion.startswith(
         "Next to nothing can be judged: retrieval in 0 of 300 requests (mostly no proof either way); generation in 0 "
-        "of 300 requests (mostly claims with weak words in the prompt). What would help: "
+        "of 300 requests (mostly claims weakly supported by the prompt). What would help: "
     )
     for remedy in ("facets=", "ragtrace gold import", "--judge entails=builtin"):
         assert remedy in report.conclusion

@@ -268,7 +268,7 @@ _TREND: Final = over_time(
 )
 
 _UNSUPPORTED: Final = shares_over_time(
-    "Claims with weak words",
+    "Weakly supported claims",
     f"{CLAIM_SUPPORT.brief} Share of the claims whose support is at most one half, by segment: people call "
     "a third of them unsupported.",
     Target(share_upto(CLAIM_SUPPORT, 0.5, "segment"), "{{segment}}"),
