@@ -96,17 +96,33 @@ def print_json(data: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a plain table: a header line, then one line per row. The first column, which names what a row is of, is
-    broken only where it is longer than ids are."""
+    """Print a plain table: a header line, then one line per row. Where they do not fit, cells are broken between words
+    first; the first column, which names what a row is of, only where it is longer than ids are."""
     from rich.table import Table
 
-    table, given = Table(box=None, pad_edge=False, header_style="bold"), list(rows)
-    for place, column in enumerate(columns):
-        is_id = not place and max((len(row[0]) for row in given), default=0) <= _ID
-        table.add_column(column, overflow="fold", no_wrap=is_id)
+    out, table, given = console(), Table(box=None, pad_edge=False, header_style="bold"), list(rows)
+    widths = _fitted(list(zip(columns, *given, strict=True)), out.width - 2 * (len(columns) - 1))
+    for column, width in zip(columns, widths, strict=True):
+        table.add_column(column, overflow="fold", width=width)
     for row in given:
         table.add_row(*row)
-    console().print(table)
+    out.print(table)
+
+
+def _fitted(columns: Sequence[Sequence[str]], room: int) -> list[int]:
+    """The widths of columns that have so much room together, by their cells."""
+    from rich.cells import cell_len
+
+    widths = [max(cell_len(line) for cell in cells for line in cell.splitlines() or [""]) for cells in columns]
+    least = [max((cell_len(word) for cell in cells for word in cell.split()), default=0) for cells in columns]
+    narrowest = [1] * len(widths)
+    if widths[0] <= _ID:
+        least[0] = narrowest[0] = widths[0]
+    for bounds in (least, narrowest):
+        while sum(widths) > room and widths != bounds:
+            wider = (at for at, bound in enumerate(bounds) if widths[at] > bound)
+            widths[max(wider, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def progress() -> Progress:

@@ -21,3 +21,18 @@ def test_a_narrow_terminal_cuts_nothing(
     assert ROW[0] in printed
     assert max(map(len, printed.splitlines())) <= width
     assert sorted("".join(printed.split())) == sorted("".join("".join((*COLUMNS, *ROW)).split()))
+
+
+def test_words_stay_whole_while_the_terminal_has_room(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Cells are broken between their words before a word is."""
+    heads = ("model", "condition", "segment", "k", "requests", "Spearman", "p", "WARG", "floor", "chance", "adjusted")
+    interval = "-1.000 [-1.000, -1.000]"
+    row = ("Qwen2.5-0.5B-Instruct", "deduplicated", "exception", "10", "1,250", interval, "0.5", interval, "0.062",
+           "0.594", interval)  # fmt: skip
+    monkeypatch.setenv("COLUMNS", "120")
+    print_table(heads, [row])
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 120
+    assert {word for cell in (*heads, *row) for word in cell.split()} <= set(printed.split())
