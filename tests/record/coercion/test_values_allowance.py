@@ -123,6 +123,19 @@ def test_time_ends_the_reading(configure: Any, monkeypatch: pytest.MonkeyPatch) 
     assert run.incomplete
 
 
+def test_one_stall_of_a_busy_machine_leaves_nothing_out(configure: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread was not run for longer than the whole allowance, once; a second time ends the reading."""
+    clock = [0.0]
+    monkeypatch.setattr("ragtrace.record.coercion.values.perf_counter", lambda: clock[-1])
+    recorded = configure(read_seconds=0.5, raise_errors=False)
+    for stalls, kept in (({2}, 9), ({2, 5}, 6)):
+        waits = [2.0 if place in stalls else 0.01 for place in range(9)]
+        given = [Lazy(lambda wait=wait: clock.append(clock.pop() + wait)) for wait in waits]  # type: ignore[misc]
+        ragtrace.retrieve(lambda query, given=given: given)("q")
+        run = recorded.records[-1].stages[0]
+        assert (len(run.candidates), run.incomplete) == (kept, kept < 9)
+
+
 def test_bytes_end_it_too(configure: Any) -> None:
     """What one stage found takes a quarter of the memory for requests on their way, and one item at least."""
     recorded = configure(queue_bytes=400_000, raise_errors=False)
