@@ -7,8 +7,7 @@ from typing import Final
 from ragtrace.dashboards._panels import Dashboard
 from ragtrace.dashboards.contents.analyzer import ANALYZER
 from ragtrace.dashboards.contents.documents import ATTRIBUTION, EXPOSURE, SOURCES
-from ragtrace.dashboards.contents.outcomes import OUTCOMES
-from ragtrace.dashboards.contents.overview import OVERVIEW
+from ragtrace.dashboards.contents.overview import OUTCOMES, OVERVIEW
 from ragtrace.dashboards.contents.stages import CITATION, GENERATION, RANKING, RETRIEVAL
 
 __all__ = ["DASHBOARDS"]
