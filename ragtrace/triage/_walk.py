@@ -53,8 +53,15 @@ from ragtrace.triage._evidence import (
     hardly_judged,
     tally,
 )
-from ragtrace.triage._hints import graded_sentences, starved_providers, starved_sentence
-from ragtrace.triage._releases import gate_note, suspect_words, suspected, suspects
+from ragtrace.triage._releases import (
+    gate_note,
+    graded_sentences,
+    starved_providers,
+    starved_sentence,
+    suspect_words,
+    suspected,
+    suspects,
+)
 from ragtrace.triage._report import (
     CauseCount,
     Check,

@@ -50,6 +50,6 @@ def test_who_asks_for_no_providers_gets_none(store: Store, monkeypatch: pytest.M
 @pytest.mark.parametrize("name", ["UNNAMED", "OTHERS"])
 def test_what_is_no_provider_is_not_named(store: Store, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Here by the name of the one who is starved."""
-    monkeypatch.setattr(f"ragtrace.triage._hints.{name}", "south")
+    monkeypatch.setattr(f"ragtrace.triage._releases.{name}", "south")
     fill(store, (1, 3), (1, 3), "i-2")
     assert triage_segment(store, "s", None, Window(HALF, HALF + 30 * MINUTE, START)).starved == ()
