@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Iterable
 from socketserver import ThreadingMixIn
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from ragtrace.errors import ConfigurationError
@@ -22,8 +22,8 @@ _PLACE_SECONDS: Final = 20.0
 
 
 class HttpServer:
-    """It listens from its making, answers from `start`, and ends with `close`. `port` is the port that it listens on,
-    also where 0 was asked for.
+    """It listens from its making, answers from `start`, and ends with `close`, or as a context manager. `port` is the
+    port that it listens on, also where 0 was asked for.
 
     Args:
         at_once: connections that are answered at a time; others wait in the socket's queue.
@@ -55,6 +55,12 @@ class HttpServer:
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
 
 
 class _Server(ThreadingMixIn, WSGIServer):

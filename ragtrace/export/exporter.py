@@ -14,7 +14,6 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from prometheus_client import make_wsgi_app
@@ -202,7 +201,7 @@ class Pusher:
         self._trouble = trouble
 
 
-class MetricsServer:
+class MetricsServer(HttpServer):
     """A running exporter. Close it, or use it as a context manager, so that the next one need not wait for its lease.
 
     `port` is the port that it listens on, also where 0 was asked for.
@@ -210,33 +209,30 @@ class MetricsServer:
 
     def __init__(
         self,
-        store: LeasedStore,
-        server: HttpServer,
+        store_url: str,
+        host: str,
+        port: int,
         max_series: int,
+        lease_seconds: float = LEASE_SECONDS,
         push_to: Sequence[PushTarget] = (),
         push_seconds: float = PUSH_SECONDS,
     ) -> None:
-        self.port = server.port
-        self._store = store
-        self._server = server
+        super().__init__(host, port, at_once=_AT_ONCE, silence=_SILENCE)
+        try:
+            self._store = LeasedStore(store_url, lease_seconds)
+        except BaseException:
+            super().close()
+            raise
         self._max_series = max_series
-        self._pushers = [Pusher(store, target, push_seconds, max_series=max_series) for target in push_to]
-        server.start(self._answer, "ragtrace-exporter")
+        self._pushers = [Pusher(self._store, target, push_seconds, max_series=max_series) for target in push_to]
+        self.start(self._answer, "ragtrace-exporter")
 
     def close(self) -> None:
         """End the server and what pushes, and give the lease back."""
-        self._server.close()
+        super().close()
         for pusher in self._pushers:
             pusher.close()
         self._store.close()
-
-    def __enter__(self) -> MetricsServer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
@@ -276,9 +272,4 @@ def serve(
     `push_seconds` is no positive number.
     """
     _check_period(push_seconds)
-    server = HttpServer(host, port, at_once=_AT_ONCE, silence=_SILENCE)
-    try:
-        return MetricsServer(LeasedStore(store_url, lease_seconds), server, max_series, push_to, push_seconds)
-    except BaseException:
-        server.close()
-        raise
+    return MetricsServer(store_url, host, port, max_series, lease_seconds, push_to, push_seconds)

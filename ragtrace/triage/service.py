@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -45,7 +44,7 @@ _WAITING: Final = "waiting"
 _FAILED: Final = "failed"
 
 
-class Receiver:
+class Receiver(HttpServer):
     """A running webhook at `/alerts`. Close it, or use it as a context manager. `port` is the port that it listens on,
     also where 0 was asked for.
 
@@ -71,27 +70,18 @@ class Receiver:
         self._answerer = Answerer(store_url, self._jobs, sending, lookback)
         self._keeping = threading.Lock()
         try:
-            self._server = HttpServer(host, port, at_once=_AT_ONCE, silence=_SILENCE)
+            super().__init__(host, port, at_once=_AT_ONCE, silence=_SILENCE)
         except ConfigurationError:
             self._jobs.close()
             raise
-        self.port = self._server.port
-        self._server.start(self._answer, "ragtrace-receiver")
+        self.start(self._answer, "ragtrace-receiver")
         self._answerer.start()
 
     def close(self) -> None:
         """Take no more, and end behind the alert at hand; what waits is answered after the next start."""
-        self._server.close()
+        super().close()
         self._answerer.close()
         self._jobs.close()
-
-    def __enter__(self) -> Receiver:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         return plain(start_response, *self._handled(environ))
