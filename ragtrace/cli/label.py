@@ -17,7 +17,7 @@ from ragtrace.config import variable
 from ragtrace.formats import shown_time
 
 if TYPE_CHECKING:
-    from ragtrace.store import Drawing, RequestLabel, Store
+    from ragtrace.store import Drawing, MeasuredRequest, RequestLabel, Store
     from ragtrace.triage.labels import DrawingRates, LabelAgreement
     from ragtrace.types import Analysis, Candidate, RequestRecord
 
@@ -87,12 +87,13 @@ def draw(
     from ragtrace.cli.terminal import existing
     from ragtrace.cli.triage import window_of
     from ragtrace.store import Store
-    from ragtrace.triage.labels import draw_labels
+    from ragtrace.triage.labels import draw_labels, judged_requests
 
-    window = window_of(since, until)
+    window, versions = window_of(since, until), _versions(version or ())
     with Store.open(existing(store)) as opened:
-        drawing = draw_labels(opened, service, window, labels, uniform=uniform, versions=_versions(version or ()))
-        _print_drawing(opened, drawing, as_json)
+        judged = judged_requests(opened, service, window.since, window.until)
+        drawing = draw_labels(opened, service, window, labels, uniform=uniform, versions=versions, judged=judged)
+        _print_drawing(opened, drawing, judged, as_json)
 
 
 @app.command("extend")
@@ -105,12 +106,13 @@ def extend(
     """Draw more requests of a drawing's window; what is labeled stays."""
     from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
-    from ragtrace.triage.labels import extend_drawing, find_drawing
+    from ragtrace.triage.labels import extend_drawing, find_drawing, judged_requests
 
     with Store.open(existing(store)) as opened:
         found = find_drawing(opened, drawing)
-        extend_drawing(opened, found, labels)
-        _print_drawing(opened, found, as_json)
+        judged = judged_requests(opened, found.service, found.since, found.until)
+        extend_drawing(opened, found, labels, judged)
+        _print_drawing(opened, found, judged, as_json)
 
 
 def _versions(given: Sequence[str]) -> dict[str, str]:
@@ -123,7 +125,7 @@ def _versions(given: Sequence[str]) -> dict[str, str]:
     return {component: version for component, _, version in pairs}
 
 
-def _print_drawing(store: Store, drawing: Drawing, as_json: bool) -> None:
+def _print_drawing(store: Store, drawing: Drawing, judged: Sequence[MeasuredRequest], as_json: bool) -> None:
     from collections import Counter
 
     from ragtrace.triage.labels import undrawn
@@ -144,7 +146,7 @@ def _print_drawing(store: Store, drawing: Drawing, as_json: bool) -> None:
     out.print(f"drawing {drawing.drawing_id}: {len(requests)} requests of {drawing.service}")
     versions = _of_versions(drawing.versions)
     out.print(f"from {drawing.population:,} judged ones of the random sample with the versions {versions}")
-    for count, differing in (left := undrawn(store, drawing))[:_MOST_LEFT_OUT]:
+    for count, differing in (left := undrawn(drawing, judged))[:_MOST_LEFT_OUT]:
         out.print(f"  {count:>5} others of the window are left out: they have {_of_versions(differing)}")
     if len(left) > _MOST_LEFT_OUT:
         out.print(f"  {sum(count for count, _ in left[_MOST_LEFT_OUT:]):>5} others have further versions")

@@ -198,7 +198,8 @@ def judge(
 ) -> None:
     """Say whether an alert was right, named the wrong stage, or was false; without an answer, list those there are.
 
-    Another answer for the same alert replaces the one before.
+    Another answer for the same alert replaces the one before. Alertmanager alone knows which alerts fired: an answer to
+    one that never did is counted, too.
     """
     from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
@@ -218,6 +219,8 @@ def judge(
     before = f", in place of {_in_words(former.judgment)}" if former else ""
     where = ", ".join(filter(None, (judged.service, judged.segment, judged.stage, judged.severity)))
     console().print(f"{where}: {_in_words(judged.judgment)}{before} (alert {judged.alert_id})")
+    if former is None:
+        console().print("the store does not know which alerts fired; this answer counts as one to an alert that did")
 
 
 def _judged(

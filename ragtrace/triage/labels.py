@@ -73,6 +73,7 @@ __all__ = [
     "extend_drawing",
     "find_drawing",
     "first_broken_of",
+    "judged_requests",
     "label_rates",
     "promise",
     "read_labels",
@@ -109,16 +110,19 @@ def draw_labels(
     *,
     uniform: float = 0.5,
     versions: Mapping[str, str] | None = None,
+    judged: Sequence[MeasuredRequest] | None = None,
 ) -> Drawing:
     """Draw `expected` requests of a window to be labeled, and keep which.
 
     Of the sets of versions in the window, and of what judged, the one with the most requests is drawn from; versions:
-    that it must have. Raises: ConfigurationError where no request can be drawn, or for a share that is no share.
+    that it must have. judged: the `judged_requests` of the window, where they are read already. Raises:
+    ConfigurationError where no request can be drawn, or for a share that is no share.
     """
     if not LEAST_UNIFORM <= uniform <= 1:
         raise ConfigurationError.of("--uniform", uniform, f"a share from {LEAST_UNIFORM} to 1")
-    wanted = RequestFilter(service, window.since, window.until, versions=tuple((versions or {}).items()))
-    requests = [each for each in store.measured(wanted, ()) if _is_judged(each)]
+    if judged is None:
+        judged = judged_requests(store, service, window.since, window.until)
+    requests = [each for each in judged if (versions or {}).items() <= each.traits.versions.items()]
     if not requests:
         raise ConfigurationError(
             f"service {service!r} has no analyzed request of the random stratum there; give another --since, or run "
@@ -140,14 +144,18 @@ def draw_labels(
     return _draw(store, drawing, _of_drawing(requests, drawing), expected)
 
 
-def undrawn(store: Store, drawing: Drawing) -> list[tuple[int, dict[str, str]]]:
+def judged_requests(store: Store, service: str, since: int, until: int) -> list[MeasuredRequest]:
+    """The requests of a window that can be drawn, whatever their versions and what judged, oldest first."""
+    return list(filter(_is_judged, store.measured(RequestFilter(service, since, until), ())))
+
+
+def undrawn(drawing: Drawing, judged: Iterable[MeasuredRequest]) -> list[tuple[int, dict[str, str]]]:
     """The judged requests of a drawing's window that it leaves out: how many carry which other versions, most first.
 
     Of versions only those that are not the drawing's; `judge` stands among them where another judge gave the verdicts.
     """
-    wanted = RequestFilter(drawing.service, drawing.since, drawing.until)
     others: Counter[tuple[tuple[str, str], ...]] = Counter()
-    for each in filter(_is_judged, store.measured(wanted, ())):
+    for each in judged:
         differing = dict(each.traits.versions.items() - drawing.versions.items())
         differing |= dict.fromkeys(drawing.versions.keys() - each.traits.versions.keys(), "none")
         if each.judge != drawing.judge:
@@ -172,15 +180,17 @@ def find_drawing(store: Store, beginning: str | None, service: str | None = None
     return found[0]
 
 
-def extend_drawing(store: Store, drawing: Drawing, expected: int) -> Drawing:
+def extend_drawing(
+    store: Store, drawing: Drawing, expected: int, judged: Sequence[MeasuredRequest] | None = None
+) -> Drawing:
     """Draw `expected` of the drawing's requests anew, or all; those drawn before are among them where the verdicts are
-    the same. Labels stay, and count by their new probabilities.
+    the same. Labels stay, and count by their new probabilities. judged: as `draw_labels` has it.
 
     Raises: ConfigurationError for fewer than are drawn, and where its requests were judged anew or pruned since.
     """
     if expected < (drawn := len(store.drawn_requests(drawing.drawing_id))):
         raise ConfigurationError.of("the number of labels", expected, f"{drawn} or more: so many are drawn already")
-    return _draw(store, drawing, _whole_population(store, drawing), expected)
+    return _draw(store, drawing, _whole_population(store, drawing, judged), expected)
 
 
 def _draw(store: Store, drawing: Drawing, requests: Sequence[MeasuredRequest], expected: int) -> Drawing:
@@ -206,13 +216,15 @@ def _of_drawing(requests: Iterable[MeasuredRequest], drawing: Drawing) -> list[M
     ]
 
 
-def _whole_population(store: Store, drawing: Drawing) -> list[MeasuredRequest]:
+def _whole_population(
+    store: Store, drawing: Drawing, judged: Sequence[MeasuredRequest] | None = None
+) -> list[MeasuredRequest]:
     """The requests of a drawing, as long as next to all that could be drawn are there.
 
     What retention keeps of a window, because somebody labeled it, is no fair sample of it. Raises: ConfigurationError.
     """
     wanted = RequestFilter(drawing.service, drawing.since, drawing.until, versions=tuple(drawing.versions.items()))
-    requests = _of_drawing(store.measured(wanted, ()), drawing)
+    requests = _of_drawing(store.measured(wanted, ()) if judged is None else judged, drawing)
     if not requests or len(requests) < _KEPT * drawing.population:
         raise ConfigurationError(
             f"of the {drawing.population} requests that drawing {drawing.drawing_id} was made of, {len(requests)} are "

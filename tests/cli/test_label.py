@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typer.testing import CliRunner
@@ -65,6 +65,23 @@ def test_what_a_drawing_leaves_out_is_said(cli: Cli, url: str) -> None:
     other = ("--version", "model=m-2")
     shown = cli("label", "draw", "--service", "shop", *SINCE, "--labels", "20", *other, "--store", url).stdout
     assert "  150 others of the window are left out: they have model=m-1\n" in shown
+
+
+def test_a_window_is_read_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what is drawn, and for what is left out."""
+    reads: list[object] = []
+    measured = Store.measured
+
+    def counted(*given: Any) -> Any:
+        reads.append(given)
+        return measured(*given)
+
+    monkeypatch.setattr(Store, "measured", counted)
+    for command in (("draw", "--service", "shop", *SINCE, "--labels", "40"), ("extend", "60")):
+        reads.clear()
+        done = CliRunner().invoke(app, ["label", *command, "--store", url])
+        assert done.exit_code == 0, done.output
+        assert len(reads) == 1
 
 
 def test_ask_keeps_each_answer_and_goes_on_another_day(cli: Cli, url: str) -> None:

@@ -127,6 +127,7 @@ def test_an_alert_is_judged_and_judged_again(cli: Cli, tmp_path: Path) -> None:
     assert first.stdout.startswith("s, limit, ranking, page: right (alert "), first.stderr
     second = cli("triage", "judge", "wrong-stage", *about, "--comment", "it was the index", "--store", url)
     assert second.stdout.startswith("s, limit, ranking, page: wrong stage, in place of right (alert ")
+    assert ["does not know which alerts fired" in each.stdout for each in (first, second)] == [True, False]
     cli("triage", "judge", "right", "--service", "s", "--stage", "generation", "--store", url)
     listed = cli("triage", "judge", "--store", url).stdout
     assert "it was the index" in listed
@@ -148,6 +149,7 @@ def test_an_alert_is_judged_and_judged_again(cli: Cli, tmp_path: Path) -> None:
         (("right", "--stage", "ranking"), "--service"),
         (("right", "--service", "assistant", "--stage", "packing"), "--stage 'packing'"),
         (("right", "--service", "assistant", "--stage", "ranking", "--at", "soon"), "--at 'soon'"),
+        (("right", "--service", "assistant", "--stage", "ranking", "--at", "2999-01-01T00:00Z"), "in the future"),
         (("right", "--alert", "none"), "--alert 'none'"),
         (("right", "--service", "other", "--stage", "ranking"), "--service 'other'"),
         (("right", "--service", SERVICE, "--segment", "nowhere", "--stage", "ranking"), "--segment 'nowhere'"),

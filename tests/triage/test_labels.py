@@ -22,6 +22,7 @@ from ragtrace.triage.labels import (
     extend_drawing,
     find_drawing,
     first_broken_of,
+    judged_requests,
     label_rates,
     read_labels,
     undrawn,
@@ -59,7 +60,8 @@ def test_a_draw_is_of_one_window_one_set_of_versions_and_the_random_stratum(labe
     requests = labeled.drawn_requests(drawing.drawing_id)
     assert drawing.versions == {"model": "m-1"}
     assert drawing.judge == "j1"
-    assert undrawn(labeled, drawing) == [(40, {"model": "m-2"})]
+    judged = judged_requests(labeled, "shop", WINDOW.since, WINDOW.until)
+    assert undrawn(drawing, judged) == [(40, {"model": "m-2"})]
     assert len(requests) == 150
     assert all(int(each.request_id[1:]) < 600 for each in requests)
     assert [each.place for each in requests] == list(range(150))

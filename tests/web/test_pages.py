@@ -566,6 +566,33 @@ def test_triage_leads_to_the_runbook_and_to_a_postmortem(store: Store, tokens: P
         assert me.get(f"/runbooks/{name}").status_code == 404
 
 
+def test_each_service_has_a_figure_in_the_list(tmp_path: Path) -> None:
+    """Over its budget, within it, or not sure yet: how many times the budget is broken stands with each alike."""
+    end, hour = 1_700_000_000_000_000_000, 60 * MINUTE
+    with Store.open(f"sqlite:///{tmp_path}/services.db") as store:
+        for name, share in (("over", 0.4), ("unsure", 0.08), ("within", 0.0)):
+            broken = Break("generation", share, 0.0)
+
+            class Named(Traffic):
+                def _record(self, *place: Any) -> RequestRecord:
+                    made = super()._record(*place)
+                    return replace(made, service=name, request_id=f"{name}-{made.request_id}")  # noqa: B023
+
+            store_traffic(store, Named(100, end - hour, end, (broken,)))
+        page = client(store).get("/").text
+    for name in ("over", "unsure", "within"):
+        row = re.search(rf"<bdi>{name}</bdi>.*?</tr>", page, flags=re.DOTALL)
+        assert row is not None
+        found = re.findall(r'<p class="state (\w+)">(.) ([0-9.]+) times its budget(, not sure yet)?</p>', row[0])
+        assert len(found) == 4
+        verdict, sign, times, unsure = found[2]
+        assert (verdict, sign) == {
+            "over": ("over", "✗"), "unsure": ("unclear", "?"), "within": ("within", "✓"),
+        }[name]  # fmt: skip
+        assert bool(unsure) is (name == "unsure")
+        assert name == "unsure" or (float(times) > 1) is (name == "over")
+
+
 def test_each_count_of_doubt_leads_to_its_requests(tmp_path: Path) -> None:
     """Triage names some and leads to a list of just those that it counted; each of them says that it counts."""
     url = f"sqlite:///{tmp_path}/doubt.db"
