@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from ragtrace.analyze._generator_attribution import ClosedEngine, Engine, GeneratorEngine
 from ragtrace.analyze._retriever_attribution import EmbeddingEngine, RetrieverEngine, retrieved_documents, words_of
@@ -51,6 +51,7 @@ __all__ = [
     "ExplanationCost",
     "explanation_cost",
     "holding",
+    "server_cost",
 ]
 
 _log = logging.getLogger("ragtrace.analyze")
@@ -277,21 +278,17 @@ class Explainer:
 
     def _announce(self, record: RequestRecord, parts: Sequence[Part]) -> None:
         """Say in the log what a request will ask of servers."""
-        embedded = isinstance(self.retriever, EmbeddingEngine) and self.retriever.device == "remote"
-        closed = isinstance(self.generator, ClosedEngine) and is_silent(self.generator)
-        scored = not closed and self.generator is not None and self.generator.device == "remote"
-        if closed or scored or embedded:
-            cost = explanation_cost(
-                record,
-                closed=closed,
-                scored=scored,
-                embedded=embedded,
-                parts=parts,
-                sentences=self.sentences,
-                similarity=self.similarity,
-                budget=self.budget,
-                documents=self.documents,
-            )
+        cost = server_cost(
+            record,
+            self.generator,
+            self.retriever,
+            parts=parts,
+            sentences=self.sentences,
+            similarity=self.similarity,
+            budget=self.budget,
+            documents=self.documents,
+        )
+        if cost is not None:
             _log.info("explaining request %s asks servers for at most %s", record.request_id, cost)
 
     def _committed(self, store: Store, job: Job, record: RequestRecord, found: Explanation) -> Explained:
@@ -435,6 +432,19 @@ def explanation_cost(
     compared = answers + 2 * (1 + sentences) if embedded and similarity == "cosine" and answers else 0
     vectors, read = _embedded(record, documents) if embedded and "retriever" in parts else (0, 0)
     return ExplanationCost(answers, prompts, vectors + compared, ceil((characters + read) / _CHARACTERS))
+
+
+def server_cost(record: RequestRecord, generator: object, retriever: object, **how: Any) -> ExplanationCost | None:
+    """What an explanation asks of the servers behind its models; None where there are none.
+
+    how: as for `explanation_cost`. Raises: ServerError, as a chat is asked whether it gives log-probabilities.
+    """
+    embedded = isinstance(retriever, EmbeddingEngine) and retriever.device == "remote"
+    closed = isinstance(generator, ClosedEngine) and is_silent(generator)
+    scored = not closed and getattr(generator, "device", None) == "remote"
+    if not (closed or scored or embedded):
+        return None
+    return explanation_cost(record, closed=closed, scored=scored, embedded=embedded, **how)
 
 
 def _of_answer(

@@ -355,25 +355,12 @@ def _announce(
 
     Raises: typer.Abort where they may not.
     """
-    from ragtrace.analyze.explainer import explanation_cost
-    from ragtrace.engines.http import EmbeddingServer, HttpLM
-    from ragtrace.engines.model_names import is_silent
+    from ragtrace.analyze.explainer import server_cost
 
-    closed = reader is not None and is_silent(reader)
-    scored = isinstance(reader, HttpLM) and not closed
-    embedded = isinstance(finder, EmbeddingServer)
-    if not (closed or scored or embedded):
+    options = {name: how[name] for name in ("sentences", "similarity", "budget")}
+    cost = server_cost(record, reader, finder, parts=parts, **options)
+    if cost is None:
         return
-    cost = explanation_cost(
-        record,
-        closed=closed,
-        scored=scored,
-        embedded=embedded,
-        parts=parts,
-        sentences=how["sentences"],
-        similarity=how["similarity"],
-        budget=how["budget"],
-    )
     console(stderr=True).print(f"this asks for at most {cost}", soft_wrap=True)
     if asks and sys.stdin.isatty() and sys.stderr.isatty():
         typer.confirm("go on?", default=True, abort=True, err=True)

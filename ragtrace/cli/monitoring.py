@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
-from ragtrace.cli.terminal import StoreOption, console, option
+from ragtrace.cli.terminal import CertificateOption, KeyOption, StoreOption, console, option
 from ragtrace.config import SETTINGS
 from ragtrace.errors import ConfigurationError
 
@@ -250,12 +250,8 @@ def web(
         bool, typer.Option("--judge", help="Take labels and judgments of alerts; else read only.")
     ] = False,
     labeler: Annotated[str | None, option("labeler", show_default=False)] = None,
-    certificate: Annotated[
-        Path | None, typer.Option("--tls-certificate", metavar="FILE", help="The certificate for TLS, as PEM.")
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate, as PEM.")
-    ] = None,
+    certificate: CertificateOption = None,
+    key: KeyOption = None,
     relevance: Annotated[
         str | None,
         typer.Option(

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ragtrace.cli.terminal import (
+    CertificateOption,
     Ending,
     JsonOption,
+    KeyOption,
     StoreOption,
     console,
     existing,
@@ -56,12 +58,8 @@ def serve(
             help="A file with a name and its token on each line, for reading /metrics.",
         ),
     ] = None,
-    certificate: Annotated[
-        Path | None, typer.Option("--tls-certificate", metavar="FILE", help="The certificate for TLS, as PEM.")
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate, as PEM.")
-    ] = None,
+    certificate: CertificateOption = None,
+    key: KeyOption = None,
     grace: Annotated[
         float, typer.Option("--grace", help="Seconds to wait for late spans after a trace's root span.")
     ] = 5.0,

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
 
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from ragtrace.types import RequestRecord
 
 __all__ = [
+    "CertificateOption",
     "Ending",
     "JsonOption",
+    "KeyOption",
     "StoreOption",
     "console",
     "existing",
@@ -61,6 +64,12 @@ StoreOption: TypeAlias = Annotated[
         f"[default: {variable('store')}, else {SETTINGS['store'].default}]",
         show_default=False,
     ),
+]
+CertificateOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--tls-certificate", metavar="FILE", help="The certificate for TLS, as PEM.")
+]
+KeyOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of the certificate, as PEM.")
 ]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
