@@ -198,8 +198,9 @@ def judge(
 ) -> None:
     """Say whether an alert was right, named the wrong stage, or was false; without an answer, list those there are.
 
-    Another answer for the same alert replaces the one before. Alertmanager alone knows which alerts fired: an answer to
-    one that never did is counted, too.
+    Another answer for the same alert replaces the one before.
+
+    An answer to an alert that never fired counts, too: the store does not know which alerts did.
     """
     from ragtrace.cli.terminal import existing
     from ragtrace.store import Store
