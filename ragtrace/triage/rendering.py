@@ -65,6 +65,7 @@ __all__ = [
     "named",
     "pages_text",
     "render",
+    "report_facts",
     "segments_summary",
     "span",
     "unjudged_text",
@@ -169,34 +170,32 @@ def _facts(report: Report, store: str | None) -> Iterator[tuple[str, RenderableT
         yield "asked", Text(shortened(report.request.asked))
         for proof in report.request.evidence:
             yield "because", Text(shortened(proof))
-    for cause in report.causes:
-        if cause.fix:
-            yield "cause", Text(cause_text(cause), style="bold")
-            yield "to do", Text(cause.fix)
-    if report.owner:
-        yield "owner", Text(report.owner, style="bold")
-    if report.suspected_release:
-        yield "suspect", Text(release_words(report.suspected_release), style="bold yellow")
-    if report.release_note:
-        yield "release" if not report.suspected_release else "", Text(report.release_note)
-    if report.gate_note:
-        yield "gate", Text(report.gate_note)
-    if report.onset:
-        yield "began", Text(began(report.onset))
-    if report.tenants:
-        yield "tenants", Text(affected(report.tenants))
-    if report.range:
-        yield "looked at", Text(looked_at(report), style="dim")
-        if report.request is None:
-            yield "counted", Text(counting(report), style="dim")
-    if report.pages:
-        yield "pages", Text(pages_text(report.pages), style="dim")
-    if report.calibration:
-        yield "on this service", Text(report.calibration, style="dim")
-    for number, each in enumerate(report.corrected):
-        yield "by labels" if not number else "", Text(corrected_text(each), style="dim")
+    for label, text, style in report_facts(report):
+        yield label, Text(text, style=style)
     if report.alert and report.alert.judge:
         yield "right?", Text(_answer(report.alert, store))
+
+
+def report_facts(report: Report) -> Iterator[tuple[str, str, str]]:
+    """What is known of a break, a label with a text and its style for each: what to do first, then on what it rests."""
+    for cause in report.causes:
+        if cause.fix:
+            yield "cause", cause_text(cause), "bold"
+            yield "to do", cause.fix, ""
+    found = (
+        ("owner", report.owner, "bold"),
+        ("suspect", report.suspected_release and release_words(report.suspected_release), "bold yellow"),
+        ("release", report.release_note, ""),
+        ("gate", report.gate_note, ""),
+        ("began", began(report.onset) if report.onset else None, ""),
+        ("tenants", affected(report.tenants) if report.tenants else None, ""),
+        ("looked at", looked_at(report), "dim"),
+        ("counted", counting(report) if report.request is None else None, "dim"),
+        ("pages", pages_text(report.pages) if report.pages else None, "dim"),
+        ("on this service", report.calibration, "dim"),
+        *(("by labels", corrected_text(each), "dim") for each in report.corrected),
+    )
+    yield from ((label, text, style) for label, text, style in found if text)
 
 
 def cause_text(cause: CauseCount) -> str:
@@ -523,32 +522,9 @@ def _markdown_facts(report: Report) -> Iterator[str]:
     if report.request:
         yield f"- asked: {escaped(shortened(report.request.asked))}"
         yield from (f"- because: {escaped(shortened(proof))}" for proof in report.request.evidence)
-    for cause in report.causes:
-        if cause.fix:
-            yield f"- cause: **{escaped(cause_text(cause))}**"
-            yield f"- to do: {escaped(cause.fix)}"
-    if report.owner:
-        yield f"- owner: **{escaped(report.owner)}**"
-    if report.suspected_release:
-        yield f"- suspected release: **{escaped(release_words(report.suspected_release))}**"
-    if report.release_note:
-        yield f"- {escaped(report.release_note)}"
-    if report.gate_note:
-        yield f"- {escaped(report.gate_note)}"
-    if report.onset:
-        yield f"- began: {escaped(began(report.onset))}"
-    if report.tenants:
-        yield f"- tenants: {affected(report.tenants)}"
-    if report.range:
-        yield f"- looked at: {escaped(looked_at(report))}"
-        if report.request is None:
-            yield f"- counted: {escaped(counting(report))}"
-    if report.pages:
-        yield f"- pages: {escaped(pages_text(report.pages))}"
-    if report.calibration:
-        yield f"- on this service: {escaped(report.calibration)}"
-    if report.corrected:
-        yield f"- broke first, corrected by labels: {escaped('; '.join(map(corrected_text, report.corrected)))}"
+    for label, text, style in report_facts(report):
+        name = "suspected release" if label == "suspect" else label
+        yield f"- {name}: **{escaped(text)}**" if "bold" in style else f"- {name}: {escaped(text)}"
     yield f"- made at {clock(report.made_at)}"
 
 

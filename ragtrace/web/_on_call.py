@@ -16,21 +16,16 @@ from ragtrace import installation
 from ragtrace.errors import ConfigurationError
 from ragtrace.formats import clock, plain, shortened
 from ragtrace.registry.instruments import STAGES
-from ragtrace.registry.wording import release_words
 from ragtrace.store import Listing, Store
 from ragtrace.store.tables import DISTANT
 from ragtrace.store.totals import OTHER
-from ragtrace.triage import Check, Report, Unjudged, Window, pages_text, triage_segment
+from ragtrace.triage import Check, Report, Unjudged, Window, triage_segment
 from ragtrace.triage.postmortem import postmortem
 from ragtrace.triage.rendering import (
     STATES,
-    affected,
-    began,
-    cause_text,
     counted,
-    counting,
-    looked_at,
     mean_text,
+    report_facts,
     segments_summary,
     unjudged_text,
 )
@@ -179,21 +174,10 @@ def _doubt(unjudged: Unjudged, stage: Stage, report: Report, window: Window) -> 
 
 def _facts(report: Report) -> list[Fact]:
     """What the terminal says above the checks, with its labels."""
-    found = [Fact("cause", cause_text(cause)) for cause in report.causes if cause.fix]
-    found += [Fact("to do", cause.fix) for cause in report.causes if cause.fix]
-    known = (
-        ("owner", report.owner),
-        ("suspect", report.suspected_release and release_words(report.suspected_release)),
-        ("release", report.release_note),
-        ("gate", report.gate_note),
-        ("began", began(report.onset) if report.onset else None),
-        ("tenants", affected(report.tenants) if report.tenants else None),
-        ("looked at", looked_at(report) if report.range else None),
-        ("counted", counting(report) or None),
-        ("recovery", report.recovery.finding if report.recovery else None),
-        ("pages", pages_text(report.pages) if report.pages else None),
-    )
-    return found + [Fact(name, plain(shortened(text))) for name, text in known if text]
+    found = [(label, text) for label, text, _ in report_facts(report)]
+    if report.recovery:
+        found.append(("recovery", report.recovery.finding))
+    return [Fact(name, plain(shortened(text))) for name, text in found]
 
 
 def _runbook(report: Report) -> str:

@@ -70,7 +70,7 @@ def test_reports_tell_it(fill: Fill) -> None:
     _keep(store, "run", (component, version))
     report = triage_segment(store, SERVICE, None, WINDOW, now=END)
     assert report.gate_note.startswith(f"last gate passed with {report.suspected_release} at ")
-    assert f"- last gate passed with {report.suspected_release}" in markdown(report).replace("\\", "")
+    assert f"- gate: last gate passed with {report.suspected_release}" in markdown(report).replace("\\", "")
     assert f"Last gate passed with {report.suspected_release}" in postmortem(store, SERVICE, None, WINDOW, now=END)
     record = store.get_record(report.exemplars[0].request_id)
     assert record is not None
