@@ -325,7 +325,8 @@ def test_what_needs_care_stands_first_and_extras_take_a_line(doctor: Doctor, sto
     told = doctor("--store", store_url, RAGTRACE_STOER="x")
     lines = told.stdout.splitlines()[1:]
     names = [line.split("  ")[0] for line in lines]
-    assert names[:5] == ["ragtrace", "python", "RAGTRACE_STOER", "store", "rows"]
+    assert names[:2] == ["ragtrace", "python"]
+    assert names.index("RAGTRACE_STOER") < names.index("store") < names.index("rows") < names.index("queue")
     assert names.index("queue") < names.index("torch device") < names.index("extras")
     assert [name for name in names if name.startswith("extra")] in (["extras"], ["extras", "extras missing"])
     assert len([name for name in names if name.startswith("extra ")]) == 0
