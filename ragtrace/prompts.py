@@ -137,7 +137,8 @@ def _bare(texts: Sequence[str], head: _Edge, tail: _Edge, count: int, behind: in
     return texts[0][: len(texts[0]) - opened] + texts[-1][len(closed) if closed.strip() else 0 :]
 
 
-def _columns(inner: Sequence[str]) -> list[_Column] | None:
+@lru_cache(64)  # an application's prompts have the same between their chunks, whatever they ask
+def _columns(inner: tuple[str, ...]) -> tuple[_Column, ...] | None:
     """The texts side by side; None when they have not equally many lines."""
     lines = [text.split("\n") for text in inner]
     count = len(lines[0])
@@ -152,7 +153,7 @@ def _columns(inner: Sequence[str]) -> list[_Column] | None:
             columns += [_Column(values) for values in zip(*tokens, strict=True)]
         else:
             columns.append(_Column(group, True, number == 0, number == count - 1))
-    return columns
+    return tuple(columns)
 
 
 def _edge(columns: Sequence[_Column], tokens: Sequence[str], *, is_head: bool) -> _Edge:

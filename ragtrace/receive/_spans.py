@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from math import isfinite
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from operator import itemgetter
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -38,6 +39,7 @@ __all__ = [
     "Status",
     "Step",
     "column",
+    "columns",
     "grouped",
     "has_gaps",
     "identifier",
@@ -262,8 +264,17 @@ class Dialect(Protocol):
 Groups: TypeAlias = dict[int, dict[str, Any]]
 """What a flattened list held, by its places."""
 
-_Layout: TypeAlias = dict[str, list[tuple[int, list[tuple[int, str]]]]]
-"""For each list, by its places: the attributes, by their place among all, and the rest of their names."""
+_Places: TypeAlias = list[tuple[int, list[tuple[int, str]]]]
+"""The places of a list, each with its attributes: their place among all, and the rest of their names."""
+
+
+class _Layout(NamedTuple):
+    """The flattened lists of a span, by the beginning of their names. columns: of a list all of whose places have the
+    same attributes, what takes all values of each, by the rest of its name."""
+
+    lists: dict[str, _Places]
+    columns: dict[str, dict[str, Callable[[Sequence[Any]], tuple[Any, ...]]]]
+
 
 _DIGITS: Final = 8  # of a place
 _USUAL: Final = 256  # characters of a name that is worth remembering
@@ -358,24 +369,36 @@ def listed(value: Any, *names: str) -> list[Any] | None:
 
 def grouped(attributes: Attributes, prefix: str) -> Groups:
     """Flattened lists put together again: `prefix.N.rest = value` becomes {N: {rest: value}}, by N."""
-    layout = _layout_of(tuple(attributes))
+    lists = _layout_of(tuple(attributes)).lists
     values = list(attributes.values())
-    return {number: {rest: values[at] for at, rest in group} for number, group in layout.get(prefix, ())}
+    return {number: {rest: values[at] for at, rest in group} for number, group in lists.get(prefix, ())}
+
+
+def columns(attributes: Attributes, prefix: str) -> dict[str, tuple[Any, ...]] | None:
+    """The same by `rest`, in the order of the places; sooner by far. None where there are fewer than two places, the
+    first is not 0, one is missing, or one has what another has not."""
+    taking = _layout_of(tuple(attributes)).columns.get(prefix)
+    if taking is None:
+        return None
+    values = tuple(attributes.values())
+    return {rest: take(values) for rest, take in taking.items()}
 
 
 def column(attributes: Attributes, prefix: str, rest: str) -> dict[int, Any]:
     """Of each place of a flattened list one value, None where it lacks that: {N: `prefix.N.rest`}. Sooner than all."""
-    layout = _layout_of(tuple(attributes))
+    lists, columns = _layout_of(tuple(attributes))
     values = list(attributes.values())
+    if prefix in columns and rest in columns[prefix]:
+        return dict(enumerate(columns[prefix][rest](values)))
     return {
         number: next((values[at] for at, name in group if name == rest), None)
-        for number, group in layout.get(prefix, ())
+        for number, group in lists.get(prefix, ())
     }
 
 
-def has_gaps(*lists: dict[int, Any]) -> bool:
-    """Whether the first places are missing: the SDK drops the oldest attributes first."""
-    return any(len(groups) != next(reversed(groups), -1) + 1 for groups in lists)
+def has_gaps(*lists: dict[int, Any] | Sequence[int]) -> bool:
+    """Whether the first of these places are missing: the SDK drops the oldest attributes first."""
+    return any(len(places) != next(reversed(places), -1) + 1 for places in lists)
 
 
 def _layout_of(names: tuple[str, ...]) -> _Layout:
@@ -396,7 +419,18 @@ def _layout(names: Iterable[str]) -> _Layout:
         prefix, number, rest = _known_place(name) if len(name) <= _USUAL else _place(name)
         if prefix is not None:
             found[prefix][number].append((at, rest))
-    return {prefix: sorted(groups.items()) for prefix, groups in found.items()}
+    lists = {prefix: sorted(groups.items()) for prefix, groups in found.items()}
+    columns = {prefix: taking for prefix, places in lists.items() if (taking := _columns_of(places))}
+    return _Layout(lists, columns)
+
+
+def _columns_of(places: _Places) -> dict[str, Callable[[Sequence[Any]], tuple[Any, ...]]] | None:
+    first = [rest for _, rest in places[0][1]]
+    if len(places) < 2 or places[-1][0] != len(places) - 1 or len(set(first)) < len(first):
+        return None
+    if any([rest for _, rest in group] != first for _, group in places):
+        return None
+    return {rest: itemgetter(*(group[at][0] for _, group in places)) for at, rest in enumerate(first)}
 
 
 @lru_cache(maxsize=16_384)

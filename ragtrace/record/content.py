@@ -201,8 +201,7 @@ class ContentPolicy:
         if not self._is_full:
             return tuple([self._candidate(candidate) for candidate in candidates])
         given = tuple(candidates)
-        sources = [each.source for each in given]
-        if None not in [each.content_hash for each in given] and sources.count(None) == len(given):
+        if None not in [each.content_hash for each in given] and all(map(_is_plain, {each.source for each in given})):
             return given  # hashed when they were read
         return tuple([_hashed(_from_its_source(candidate)) for candidate in given])
 
@@ -272,10 +271,13 @@ def _hashed(candidate: Candidate) -> Candidate:
 
 def _from_its_source(candidate: Candidate) -> Candidate:
     """The candidate, whose source is a label and tells no password."""
-    source = candidate.source
-    if source is None or (source.isprintable() and "@" not in source):
+    if _is_plain(candidate.source):
         return candidate
-    return replace(candidate, source=plain_label(without_login(source)))
+    return replace(candidate, source=plain_label(without_login(candidate.source or "")))
+
+
+def _is_plain(source: str | None) -> bool:
+    return source is None or (source.isprintable() and "@" not in source)
 
 
 def packed_of(runs: Sequence[StageRun]) -> list[PackedChunk]:

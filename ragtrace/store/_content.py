@@ -314,18 +314,20 @@ Slots = tuple[str | None, ...]
 Staged = TypeVar("Staged", RequestRecord, Addendum)
 
 
+class _Hashes(dict[str, str]):
+    """The hash of each text that was asked for."""
+
+    def __missing__(self, text: str) -> str:
+        found = self[text] = content_hash(text)
+        return found
+
+
 @dataclass(slots=True)
 class Texts:
     """The texts of one batch of records, each once."""
 
-    hashes: dict[str, str] = field(default_factory=dict)
+    hashes: dict[str, str] = field(default_factory=_Hashes)
     _prepared: tuple[Bundles, list[tuple[bytes, str]]] | None = field(default=None, init=False)
-
-    def add(self, text: str | None) -> str | None:
-        """Keep a text and return its hash; None stays None."""
-        if text is None:
-            return None
-        return self.hashes.get(text) or self.hashes.setdefault(text, content_hash(text))
 
     def prepare(self, database: Database) -> None:
         """Compress the texts that seem to be new, before SQLite's write lock is taken, for which all others wait.
@@ -390,8 +392,8 @@ def _used(connection: sa.Connection, hashes: Sequence[bytes], now: int) -> set[b
 
 def strip(record: Staged, texts: Texts) -> tuple[Staged, Slots]:
     """The record (or addendum) without its texts, and the hash of the text that stood in each slot (None: none did)."""
-    known, add = texts.hashes, texts.add
-    slots = tuple([known.get(text) or add(text) for text in texts_of(record)])  # type: ignore[arg-type] # or None
+    hashes = texts.hashes
+    slots = tuple([None if text is None else hashes[text] for text in texts_of(record)])
     return replace(record, stages=tuple(map(_bare_run, record.stages))), slots
 
 

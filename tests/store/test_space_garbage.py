@@ -121,7 +121,7 @@ def test_a_writer_that_came_first_keeps_its_text(store: Store, make_record: Make
     _execute(store, sa.delete(request))
     before = int(time.time()) - GRANULARITY - MARGIN
     texts = Texts()
-    texts.add("one")
+    texts.hashes["one"] = content_hash("one")
     with UpkeepLease(store._database, "test") as alone:
         with store._database.write() as writer:
             texts.store(writer)
@@ -135,7 +135,7 @@ def test_a_writer_that_came_second_writes_its_text_again(store: Store) -> None:
     if store.url.startswith("sqlite"):
         pytest.skip("SQLite has one writer at a time")
     texts = Texts()
-    texts.add("one")
+    texts.hashes["one"] = content_hash("one")
     with store._database.write() as connection:
         texts.store(connection, now=1)
     looked, deleted = threading.Event(), threading.Event()

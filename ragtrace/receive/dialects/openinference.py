@@ -6,8 +6,12 @@ Source: https://github.com/Arize-ai/openinference, spec/semantic_conventions.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from itertools import repeat
+from math import isfinite
+from typing import Annotated, Any, Final
+
+import msgspec
 
 from ragtrace.receive._grades import graded_by_step
 from ragtrace.receive._spans import (
@@ -19,6 +23,7 @@ from ragtrace.receive._spans import (
     SpanGeneration,
     SpanReading,
     column,
+    columns,
     grouped,
     has_gaps,
     identifier,
@@ -32,6 +37,8 @@ from ragtrace.receive._spans import (
     whole,
 )
 from ragtrace.record import conventions as names
+from ragtrace.record.coercion import Chunk
+from ragtrace.record.coercion.values import LONGEST
 
 __all__ = ["documents", "name", "read", "recognizes"]
 
@@ -53,6 +60,15 @@ _LEFT: Final = (
 )
 """Which kind of span has such attributes."""
 
+_PLAIN: Final = {names.DOCUMENT_ID, names.DOCUMENT_CONTENT, names.DOCUMENT_SCORE}
+_Flat = (  # values that `ragtrace.record.coercion.values.plain` leaves as they are
+    Annotated[str, msgspec.Meta(max_length=LONGEST)]
+    | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+    | float
+    | bool
+    | None
+)
+_FLAT: Final = msgspec.json.Decoder(dict[str, _Flat]).decode
 _POSTPROCESSOR: Final = "._postprocess_nodes"
 _NODE: Final = re.compile(r"\bid_=(?P<id>[^)]+)\), score=(?P<score>[-+.\de]+)?")
 
@@ -71,13 +87,13 @@ def read(span: ReceivedSpan) -> SpanReading:
         "tenant_id": text(attributes, "tenant.id"),
     }
     if kind == "RETRIEVER":
-        groups = grouped(attributes, names.DOCUMENTS)
         query = question_in(_shown(attributes, names.INPUT_VALUE))
+        found, places = _listed(attributes, names.DOCUMENTS)
         step = Retrieved(
             query=query,
-            found=documents(groups, attributes) or _returned(attributes),
-            ranks=tuple(place + 1 for place in groups) or None,
-            incomplete=has_gaps(groups),
+            found=found or _returned(attributes),
+            ranks=tuple([place + 1 for place in places]) or None,
+            incomplete=has_gaps(places),
         )
         return SpanReading(step=step, question=query, **about)
     if kind == "RERANKER":
@@ -116,6 +132,37 @@ def _nodes(written: Any) -> list[dict[str, Any]]:
     texts = [each for each in written if isinstance(each, str)] if isinstance(written, list) else []
     found = [match for each in texts if (match := _NODE.search(each))]
     return [{"id": match["id"], "score": number(match["score"])} for match in found]
+
+
+def _listed(attributes: Attributes, prefix: str) -> tuple[Sequence[Any], Sequence[int]]:
+    """The documents of a flattened list, as `read_chunks` takes them, and their places, from 0."""
+    if (plain := _plain_chunks(attributes, prefix)) is not None:
+        return plain, range(len(plain))
+    groups = grouped(attributes, prefix)
+    return documents(groups, attributes), list(groups)
+
+
+def _plain_chunks(attributes: Attributes, prefix: str) -> list[Chunk] | None:
+    """The chunks of a flattened list whose documents have an id, a text and a score each, all or none of them flat
+    metadata, and nothing else: most are so, and are not looked at one by one. None for any other list."""
+    found = columns(attributes, prefix)
+    if found is None or found.keys() - {names.DOCUMENT_METADATA} != _PLAIN:
+        return None
+    ids, texts, scores = found[names.DOCUMENT_ID], found[names.DOCUMENT_CONTENT], found[names.DOCUMENT_SCORE]
+    are_texts = {str}.issuperset(map(type, ids)) and {str}.issuperset(map(type, texts)) and all(ids) and all(texts)
+    if not are_texts or _HIDDEN in texts or not {float}.issuperset(map(type, scores)) or not all(map(isfinite, scores)):
+        return None
+    given = found.get(names.DOCUMENT_METADATA, ())
+    if not all(type(each) is str and each[:1] == "{" for each in given):
+        return None
+    try:
+        metadata = list(map(_FLAT, given))
+    except msgspec.MsgspecError:
+        return None
+    nothing: dict[str, Any] = {}  # one for all: one of each would keep the garbage collector busy
+    doc_ids = [None if (said := each.get("doc_id")) is None else str(said) for each in metadata] or repeat(None)
+    sources = [None if (said := each.get("source")) is None else str(said) for each in metadata] or repeat(None)
+    return list(map(Chunk, ids, texts, scores, doc_ids, sources, repeat("text"), metadata or repeat(nothing)))
 
 
 def documents(groups: Groups, attributes: Attributes) -> list[dict[str, Any]]:
@@ -160,13 +207,14 @@ def _returned(given: Attributes) -> list[Any] | None:
 
 
 def _reranked(given: Attributes) -> Reranked:
-    before, after = column(given, names.RERANKER_INPUTS, names.DOCUMENT_ID), grouped(given, names.RERANKER_OUTPUTS)
+    before = column(given, names.RERANKER_INPUTS, names.DOCUMENT_ID)
+    kept, after = _listed(given, names.RERANKER_OUTPUTS)
     ids = tuple([found for each in before.values() if (found := identifier(each)) is not None])
     are_named = len(ids) == len(before)
     return Reranked(
         given=None if are_named else documents(grouped(given, names.RERANKER_INPUTS), given),
         given_ids=ids if are_named else (),
-        kept=documents(after, given) or _returned(given),
+        kept=kept or _returned(given),
         incomplete=has_gaps(before, after),
     )
 

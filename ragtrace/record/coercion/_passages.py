@@ -176,9 +176,14 @@ def _rest(prompt: str, found: Iterable[Passage]) -> list[tuple[int, set[tuple[st
     def words(start: int, end: int) -> list[str]:
         return Wording(prompt[start:end]).words if plain is None else plain[start:end].split()
 
+    few = _GRAM - 1
     left = []
     for start, end in (*pieces, (at, len(prompt))):
-        before, behind = words(max(0, start - _EDGE), start)[1 - _GRAM :], words(end, end + _EDGE)[: _GRAM - 1]
+        if plain is None:
+            before, behind = words(max(0, start - _EDGE), start)[-few:], words(end, end + _EDGE)[:few]
+        else:  # only these few words are split
+            before = plain[max(0, start - _EDGE) : start].rsplit(maxsplit=few)[-few:]
+            behind = plain[end : end + _EDGE].split(maxsplit=few)[:few]
         left.append((end - start, set(rows_of([*before, *words(start, end), *behind]))))
     return left
 

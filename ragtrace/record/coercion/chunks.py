@@ -98,6 +98,8 @@ class Chunks(NamedTuple):
 
 def read_chunks(value: Any) -> Chunks:
     """The chunks of a list, or of a mapping or object that holds one. Raises: Unreadable when there is none."""
+    if type(value) is list and value and {Chunk}.issuperset(map(type, value)):  # read already
+        return Chunks(list(enumerate(within(value), 1)), [])
     items = items_of(value)
     ranked: list[tuple[int, Chunk]] = []
     unread: list[str] = []

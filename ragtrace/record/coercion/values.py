@@ -31,6 +31,7 @@ from ragtrace.types import (
 )
 
 __all__ = [
+    "LONGEST",
     "Allowance",
     "Chunk",
     "Get",
@@ -52,13 +53,15 @@ __all__ = [
     "within",
 ]
 
+LONGEST: Final = 16_384
+"""Characters of a text in metadata and attributes; content has fields of its own."""
+
 Get: TypeAlias = Any  # Callable[[Any, str], Any]: how a part is taken; getattr's overloads do not fit into that
 
 _DEPTH: Final = 4
 _TEXTUAL: Final = "text"  # the modality of chunks that name none
 _ITEMS: Final = 64  # longer sequences in metadata (embeddings, token lists) are cut
 _LENGTH: Final = 2000
-_TEXT: Final = 16_384  # characters of a text in metadata and attributes; content has fields of its own
 _YES: Final = {"yes": 1.0, "true": 1.0, "relevant": 1.0, "no": -1.0, "false": -1.0, "irrelevant": -1.0}
 _RANKING: Final = ("alpha", "log_probability", "places")
 _VALUE: Final = 50  # bytes of a value without what is in it, roughly
@@ -200,7 +203,7 @@ def plain(value: Any, depth: int = _DEPTH) -> Any:
     """A JSON-ready copy of `value`, bounded in depth and length; what JSON lacks becomes its text."""
     kind = type(value)
     if kind is str:
-        return value if len(value) <= _TEXT else f"{value[:_TEXT]}... ({len(value) - _TEXT} more characters)"
+        return value if len(value) <= LONGEST else f"{value[:LONGEST]}... ({len(value) - LONGEST} more characters)"
     if kind is bool or value is None:
         return value
     if kind is int:
