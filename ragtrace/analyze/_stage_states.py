@@ -80,6 +80,7 @@ CERTAIN: Final = ("version",)  # kinds that are read with precision; a time may 
 FACET_MET: Final = 0.5  # match from which a facet is met
 MATCHED: Final = 0.8  # share of the question's words in one chunk that meets all facets, which then matches it
 ABSENCE: Final = 8.0  # log odds that generation needs above its line for each by which the evidence is in doubt
+BESIDE: Final = 2.0  # log odds that a proof needs above its line for each by which the first chunks miss the question
 LITTLE: Final = 0.1  # doubt of the evidence, in log odds above the line, up to which one wrong thing proves
 FEW_ABSENT: Final = 1  # words that stand nowhere in the prompt, up to which an answer is told in its words
 OWN_WORDS: Final = 1 / 3  # the same, of one claim's words beyond the question
@@ -202,6 +203,15 @@ def _is_missed(case: Case) -> bool:
     """Whether what the retriever ranked first does not speak of the question, so that a match may be a near miss."""
     signs = case.before_answer
     return "MISSED" in usable(signs) and MISSED.level(signs, {}).is_suspected
+
+
+def _held_back(case: Case) -> float:
+    """How much more than its line a proof of a later stage needs, in log odds, for what the retriever ranked first: the
+    less that speaks of the question, the likelier the evidence is not there and what follows is no fault of theirs."""
+    signs = case.before_answer
+    if not _is_missed(case):
+        return 0.0
+    return BESIDE * (MISSED.log_odds(signs) - (MISSED.lines.suspected or 0.0))
 
 
 def _is_ranking_doubted(case: Case) -> bool:
@@ -359,10 +369,8 @@ def _ranking_margin(case: Case) -> float:
         return _heard_margin(heard, "ranking")
     if not case.packed or _loses_nothing(case) or signs.left_match is None or signs.packed_match is None:
         return -math.inf
-    if _is_missed(case):
-        return -math.inf
     is_telling = _is_better(signs) and signs.asked >= WORDS and _speaks(signs)
-    return case.level(_ranking_doubt(signs)).margin if is_telling else -math.inf
+    return case.level(_ranking_doubt(signs)).margin - _held_back(case) if is_telling else -math.inf
 
 
 def proofs(case: Case) -> dict[str, float]:
@@ -385,7 +393,7 @@ def proofs(case: Case) -> dict[str, float]:
     elif _is_generation_judged(case) and not case.signs.hedged:
         absence = _absence(bare)
         found["generation"] = _generation_margin(case, absence)
-        if absence <= LITTLE and _has_one_thing_wrong(case.signs):
+        if _is_altered_alone(case, absence):
             found["altered"] = 0.0
     if case.cites and case.signs.cited is not None and case.signs.readable:
         if _is_uncited(case):
@@ -411,8 +419,7 @@ def _odds_of(share: float) -> float:
 def _absence(case: Case) -> float:
     """How doubtful it is that the evidence is in the prompt, as far as question and chunks tell: 0 where they tell that
     it is, else by how much, in log odds, the doubt of retrieval lies above its line of soundness; inf where an earlier
-    stage is broken or suspected, or what is ranked first does not speak of the question. A break of generation needs
-    the evidence in the prompt.
+    stage is broken or suspected. A break of generation needs the evidence in the prompt.
 
     What is usual for the service counts for nothing here, so that no traffic makes a suspicion of a break.
     """
@@ -421,15 +428,18 @@ def _absence(case: Case) -> float:
     alone, doubted = replaced(case, usual={}), ("broken", "suspected")
     if _with_probe(_retrieval(alone), case.probe).state in doubted or _ranking(alone).state in doubted:
         return math.inf
-    if _is_missed(case):
-        return math.inf
     level = alone.level(RETRIEVAL)
     return 0.0 if _is_matched(case.signs) else max(0.0, level.odds - (level.lines.sound or 0.0))
 
 
 def _generation_margin(case: Case, absence: float) -> float:
     """By how much generation lies above its line of proof; the more doubtful the evidence is, the more it needs."""
-    return case.level(GENERATION).margin - (ABSENCE * absence if absence else 0.0)
+    return case.level(GENERATION).margin - (ABSENCE * absence if absence else 0.0) - _held_back(case)
+
+
+def _is_altered_alone(case: Case, absence: float) -> bool:
+    """Whether one thing alone is wrong in an answer whose evidence is in the prompt, as far as can be told."""
+    return absence <= LITTLE and _held_back(case) == 0.0 and _has_one_thing_wrong(case.signs)
 
 
 def _generation(case: Case) -> StageFinding:
@@ -459,7 +469,7 @@ def _generation(case: Case) -> StageFinding:
         return _by_chance(heard, "generation", "contradicted" if signs.contradicted else "unsupported", *lines)
     absence = _absence(case)
     is_invented = case.is_proven("generation", _generation_margin(case, absence))
-    is_altered = absence <= LITTLE and _has_one_thing_wrong(signs) and case.is_proven("altered")
+    is_altered = _is_altered_alone(case, absence) and case.is_proven("altered")
     is_told = (is_invented or is_altered) and not signs.hedged
     if is_told or (case.reference == "oracle" and not absence and _is_proven(signs)):
         return _finding("generation", "broken", None, *lines)
