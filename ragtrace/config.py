@@ -560,7 +560,7 @@ _COMMANDS: Final = (
         "metadata, or none for no such series."),
     _of("analyze", "probe_share", "number from 0 to 1", 1.0,
         "Share of the requests with a suspected retrieval that are asked about."),
-    _of("analyze", "probe_sound", "number from 0 to 1", 0.05, "The same of the requests whose retrieval looks sound."),
+    _of("analyze", "probe_sound", "number from 0 to 1", 0.05, "The same of the requests in which nothing is in doubt."),
     _of("analyze", "probe_rate", "number", 30.0,
         "The most requests of one service that are asked about in a minute, by all workers of this command."),
     _of("analyze", "probe_seconds", "seconds", 10.0,

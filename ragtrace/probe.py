@@ -50,6 +50,7 @@ DEEPER: Final = 10  # times the depth that the application asked for
 MOST: Final = 1_000  # candidates that a probe is asked for at most
 QUERIES: Final = 4  # of one request that are asked, the last ones
 ALIKE: Final = 0.5  # share of the candidates that the probe must return at the same depth to be the same search
+IN_ORDER: Final = 0.8  # share of the pairs of candidates that an exact search must rank as the application's own does
 SHOWN: Final = 3  # chunks that are kept of one finding
 FACET_MET: Final = 0.5  # match from which a facet is met
 FULLY: Final = 0.9  # match from which a facet is met beyond doubt
@@ -144,6 +145,14 @@ class Answers:
     deep: Mapping[str, Candidate]
     exact: Mapping[str, Candidate] | None = None
     run: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the exact search is the application's own made exact: it returns at least half of the candidates, and
+        ranks what both return in much the same order."""
+        ranks = [self.exact[name].rank for name in self.same if name in self.exact] if self.exact else []
+        pairs = [first < second for place, first in enumerate(ranks) for second in ranks[place + 1 :]]
+        return len(ranks) >= ALIKE * max(len(self.same), 1) and sum(pairs) >= IN_ORDER * len(pairs)
 
     @property
     def is_alike(self) -> bool:
@@ -370,10 +379,11 @@ def _better_chunks(
     given = {"facets": facets, "certain": certain, "background": background}
     better = better_evidence(record.query.original, candidates, new, **given)  # type: ignore[arg-type]
     first = {each.chunk_id for each in new if _is_first(each.chunk_id, known, answers)}
+    missed = {one.candidate.chunk_id for one in better if _is_missed(probe, one, answers, record)}
     if record.query.rewritten:  # a follow-up is a fragment of what is asked, and a rewrite may add what is not
         also = better_evidence(record.query.rewritten, candidates, new, **given)  # type: ignore[arg-type]
         leads = {one.candidate.chunk_id: math.inf if one.facet else one.lead for one in also}
-        least = {name: FIRST_LEAD if name in first else ALSO_LEAD for name in leads}
+        least = {name: -math.inf if name in missed else FIRST_LEAD if name in first else ALSO_LEAD for name in leads}
         better = [one for one in better if leads.get(key := one.candidate.chunk_id, -math.inf) >= least.get(key, 0.0)]
     chunks: list[ProbedChunk] = []
     best = max((one.match - one.lead for one in better), default=0.0)
@@ -385,7 +395,7 @@ def _better_chunks(
         chunk_id = one.candidate.chunk_id
         speaks, lead = (0.0 if declines else FIRST_SPEAKS, FIRST_LEAD) if chunk_id in first else (SPEAKS, LEAD)
         meets = one.facet is not None and one.match >= AS_MUCH * best
-        if meets or (one.match >= speaks and one.lead >= lead):
+        if chunk_id in missed or meets or (one.match >= speaks and one.lead >= lead):
             chunk = cause_of(probe, chunk_id, answers, record)
             if chunk.cause == "filtered" and not meets and (one.match < FILTERED_SPEAKS or one.lead < FILTERED_LEAD):
                 continue
@@ -407,6 +417,14 @@ def _is_first(chunk_id: str, candidates: Iterable[str], answers: Sequence[Answer
     """Whether an exact search ranks a chunk above all candidates."""
     ranks = ((_rank(one.exact, chunk_id), [_rank(one.exact, each) for each in candidates]) for one in answers)
     return any(rank is not None and all(rank < (each or MOST + 1) for each in others) for rank, others in ranks)
+
+
+def _is_missed(probe: Probe, better: BetterChunk, answers: Sequence[Answers], record: RequestRecord) -> bool:
+    """Whether the application's search, made exact, ranks a chunk above all candidates and did not return it: a fault
+    of the search, however little words say for the chunk."""
+    name, own = better.candidate.chunk_id, [one for one in answers if one.is_exact]
+    is_first = better.match > 0.0 and any(_is_first(name, one.run, [one]) for one in own)
+    return is_first and cause_of(probe, name, own, record).cause == "missed_by_search"
 
 
 def _sources(candidates: Sequence[Candidate]) -> tuple[str, ...]:

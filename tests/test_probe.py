@@ -156,10 +156,29 @@ def test_what_repeats_a_candidate_is_no_better_evidence(monkeypatch: pytest.Monk
     assert told.outcome == "nothing_better"
 
 
-def test_an_answer_that_declines_has_lost_what_an_exact_search_ranks_first() -> None:
-    """Whatever words it shares with the question; an answer that claims something may rest on the others."""
+def test_what_an_exact_search_ranks_first_was_missed_whatever_words_say() -> None:
+    """The application's own search lacks its very best chunk; it shares a word with the question, as others do."""
+    question = "Is there a place on land for small boats in winter, on some grass?"
+    told = found(probe(OTHERS, ["dinghy-park", *OTHERS]), request(*OTHERS[:3], question=question))
+    assert (told.outcome, told.cause, told.chunks[0].chunk_id) == ("found", "missed_by_search", "dinghy-park")
+    chat = "Thank you so much, that was a great help!"
+    assert (
+        found(probe(OTHERS, ["dinghy-park", *OTHERS]), request(*OTHERS[:3], question=chat)).outcome == "nothing_better"
+    )
+
+
+def test_an_exact_search_by_other_scores_proves_nothing_by_its_ranks() -> None:
+    """It ranks the candidates in another order than the application's own search."""
+    question = "Is there a place on land for small boats in winter, on some grass?"
+    other = probe(OTHERS, ["dinghy-park", *reversed(OTHERS)])
+    assert found(other, request(*OTHERS[:3], question=question)).outcome == "nothing_better"
+
+
+def test_an_answer_that_declines_has_lost_what_another_exact_search_ranks_first() -> None:
+    """Whose scores are not the application's, since it lacks most of the candidates: then words say of an answer that
+    claims something whether it may rest on others."""
     question = "Is there a place on land for small boats in winter?"
-    order = ["dinghy-park", *OTHERS]
+    order = ["dinghy-park", OTHERS[0]]
     refused, claimed = (
         found(probe(OTHERS, order), answered_with(request(*OTHERS[:3], question=question), answer))
         for answer in ("I could not find anything about that in the documents.", "Boats lie on the grass.")

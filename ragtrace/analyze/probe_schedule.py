@@ -48,9 +48,10 @@ _log = logging.getLogger("ragtrace.analyze")
 class ProbeBudget:
     """How much the index is asked.
 
-    suspected: the share of the requests whose retrieval is suspected, not known, or broken by gold evidence, in [0, 1];
-    others: of those whose retrieval is sound; a_minute: requests of one service and minute at most; seconds: after
-    which the finding of a request is given up; deeper: times the depth that the application asked for.
+    suspected: the share, in [0, 1], of the requests whose retrieval is suspected, not known, or broken by gold
+    evidence, and, without gold evidence, of those in which any stage is in doubt; others: of those in which none is;
+    a_minute: requests of one service and minute at most; seconds: after which the finding of a request is given up;
+    deeper: times the depth that the application asked for.
     """
 
     suspected: float = SETTINGS["probe_share"].default
@@ -74,13 +75,16 @@ class ProbeBudget:
 
 
 def is_suspected(analysis: Analysis) -> bool | None:
-    """Whether a request's retrieval asks for a probe; None where a probe could tell nothing of it."""
+    """Whether a request asks for a probe: its retrieval is not sound, or, without gold evidence, any stage is in doubt,
+    since what looks like a later fault may be an answer without its evidence. None where a probe could tell nothing."""
     finding = next((one for one in analysis.diagnosis.stages if one.stage == "retrieval"), None)
     if finding is None or finding.reason == "not_recorded":
         return None
     if finding.state == "broken":  # without gold evidence by a rewrite that dropped what was asked: it explains itself
         return True if analysis.reference == "oracle" else None
-    return finding.state != "sound"
+    if analysis.reference == "oracle":
+        return finding.state != "sound"
+    return finding.state != "sound" or any(each.doubted for each in analysis.diagnosis.stages)
 
 
 def probed(

@@ -18,7 +18,7 @@ import ragtrace
 from ragtrace.analyze import examine, worker
 from ragtrace.analyze.analysis import ServiceView
 from ragtrace.analyze.diagnosis import RETURNED_BEFORE
-from ragtrace.analyze.probe_schedule import IndexProber, ProbeBudget
+from ragtrace.analyze.probe_schedule import IndexProber, ProbeBudget, is_suspected
 from ragtrace.analyze.worker import WorkerSettings
 from ragtrace.engines.faiss_index import FaissProbe
 from ragtrace.errors import ConfigurationError
@@ -370,6 +370,19 @@ def test_what_nothing_is_wrong_with_is_drawn_apart() -> None:
     told = IndexProber(asking()).with_probe(*suspected(), ServiceView()).probe
     assert told is not None
     assert (told.drawn, told.outcome) == (False, "nothing_better")
+
+
+def test_a_request_whose_later_stages_are_in_doubt_is_asked_about_as_well() -> None:
+    """A chunk that matches the question may be a near miss, and an answer that declines, or that nothing bears out, an
+    answer without its evidence. With gold evidence nothing is lost."""
+    question = "What is the annual mooring fee for a keelboat under nine metres?"
+    found = [Candidate(chunk_id="mooring-fee", rank=1, text=CHUNKS["mooring-fee"])]
+    answers = ("The annual mooring fee for a keelboat under nine metres is 640 euros.", WRONG)
+    analyses = [examine(request_of(question, found, answer))[0] for answer in answers]
+    assert {each.diagnosis.state("retrieval") for each in analyses} == {"sound"}
+    assert [is_suspected(each) for each in analyses] == [False, True]
+    gold = Gold(service="club", question=question, chunk_ids=("mooring-fee",))
+    assert not is_suspected(examine(request_of(question, found, WRONG), gold)[0])
 
 
 def test_a_probe_that_raises_costs_its_finding_alone(caplog: pytest.LogCaptureFixture) -> None:
