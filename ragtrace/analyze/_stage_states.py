@@ -79,6 +79,7 @@ REASONS: Final = (
 CERTAIN: Final = ("version",)  # kinds that are read with precision; a time may be the asker's own ("two weeks ago")
 FACET_MET: Final = 0.5  # match from which a facet is met
 MATCHED: Final = 0.8  # share of the question's words in one chunk that meets all facets, which then matches it
+REFUSED: Final = 0.6  # the same, beside which an answer that declines is suspected
 ABSENCE: Final = 8.0  # log odds that generation needs above its line for each by which the evidence is in doubt
 BESIDE: Final = 2.0  # log odds that a proof needs above its line for each by which the first chunks miss the question
 LITTLE: Final = 0.1  # doubt of the evidence, in log odds above the line, up to which one wrong thing proves
@@ -454,7 +455,7 @@ def _generation(case: Case) -> StageFinding:
             return _refusal(case, heard)
         if case.reference == "oracle" and not case.lost:
             return _finding("generation", "broken", None, "the answer declines, and the evidence is in the prompt")
-        state: StageState = "suspected" if case.reference != "oracle" and _is_matched(signs) else "not_known"
+        state: StageState = "suspected" if case.reference != "oracle" and _is_matched(signs, REFUSED) else "not_known"
         return _finding("generation", state, "refused")
     if case.unjudged in ("language", "no_evidence_text") or not signs.readable:
         return _finding(
@@ -577,10 +578,10 @@ def _is_uncited(case: Case) -> bool:
     return signs.cited == 0 and signs.citable >= CLAIMS and not signs.hedged
 
 
-def _is_matched(signs: Signs) -> bool:
+def _is_matched(signs: Signs, least: float = MATCHED) -> bool:
     """Whether a chunk of the prompt meets all facets, of which there are some, and speaks of the question."""
     has_facets = signs.packed_facets is not None and signs.packed_facets >= 1.0
-    return has_facets and signs.packed_match is not None and signs.packed_match >= MATCHED
+    return has_facets and signs.packed_match is not None and signs.packed_match >= least
 
 
 def _leads(signs: Signs) -> bool:

@@ -203,6 +203,9 @@ def test_a_refusal_is_suspected_only_beside_a_chunk_that_matches_the_question() 
     """Without the evidence in the prompt it is right."""
     declined = {"declined": True, "supported": None, "answered": None, "claims": 0, "cited": None}
     assert judged(declined)["generation"].state == "suspected"
+    assert judged(declined | {"packed_match": 0.65})["generation"].state == "suspected"
+    assert judged(declined | {"packed_match": 0.55})["generation"].state == "not_known"
+    assert judged(declined | {"packed_match": 0.65, "packed_facets": 0.5})["generation"].state == "not_known"
     assert judged(declined | WORDLESS)["generation"].state == "not_known"
 
 
