@@ -10,6 +10,8 @@ Conventions: times are integer nanoseconds since the Unix epoch, durations integ
 from __future__ import annotations
 
 import hashlib
+from itertools import chain
+from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -393,14 +395,15 @@ class RequestRecord(_Struct, frozen=True, kw_only=True):
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """The union of all retrieve runs, each chunk once at its best rank, best rank first; ties keep run order."""
-        best: dict[str, Candidate] = {}
-        for run in self.stages:
-            if isinstance(run, RetrieveRun):
-                for candidate in run.candidates:
-                    known = best.get(candidate.chunk_id)
-                    if known is None or candidate.rank < known.rank:
-                        best[candidate.chunk_id] = candidate
-        return tuple(sorted(best.values(), key=lambda candidate: candidate.rank))
+        runs = [run.candidates for run in self.stages if isinstance(run, RetrieveRun)]
+        best: dict[str, Candidate] = {each.chunk_id: each for each in runs[0]} if runs else {}
+        if len(runs) != 1 or len(best) < len(runs[0]):  # nearly always one run, and each chunk once
+            best = {}
+            for candidate in chain.from_iterable(runs):
+                known = best.get(candidate.chunk_id)
+                if known is None or candidate.rank < known.rank:
+                    best[candidate.chunk_id] = candidate
+        return tuple(sorted(best.values(), key=attrgetter("rank")))
 
     def scores_below(self, bound: float | None) -> bool:
         """Whether candidates have scores and none of them reaches `bound`; False without a bound."""

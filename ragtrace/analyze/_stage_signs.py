@@ -20,8 +20,8 @@ from ragtrace.coverage.miscitation import miscitation, miscitation_odds
 from ragtrace.coverage.relevance import Background, Rarity, question_match, spoken_of
 from ragtrace.coverage.support import Evidence, Statement
 from ragtrace.coverage.support.figures import Figures
-from ragtrace.coverage.support.lexical import Ground
-from ragtrace.coverage.support.readings import Reading, SentenceWindow
+from ragtrace.coverage.support.lexical import Ground, ground_of
+from ragtrace.coverage.support.readings import SentenceWindow
 from ragtrace.coverage.text import content_words, is_prose, speaks_english
 from ragtrace.coverage.values import NUMBER_WORDS, Value
 from ragtrace.coverage.verifier import TOGETHER, JudgedRelevance, log_odds
@@ -198,6 +198,8 @@ def with_facets(signs: Signs, record: RequestRecord, facets: Sequence[Facet], ma
 
 
 def _is_foreign(text: str) -> bool:
+    if text.isascii():
+        return not coverage.is_english(text)
     has_letters = any(letter.isalpha() and not letter.isascii() for letter in text)  # "£" and "°" are of no language
     return not coverage.is_english(text) or (has_letters and not speaks_english(text))
 
@@ -291,12 +293,11 @@ def _facet_signs(
 def _answer_signs(query: str, claims: Sequence[Claim], packed: Sequence[Evidence], rarity: Rarity) -> dict[str, Any]:
     asked = frozenset(content_words(query))
     by_id = {chunk.chunk_id: chunk for chunk in packed}
-    ground = Ground([chunk.reading for chunk in packed], Reading(query)) if packed else None
+    ground = ground_of(tuple(chunk.reading for chunk in packed), query) if packed else None
     weight = sum(claim.weight for claim in claims)
     answered, on_topic, altered = [0.0], [0.0], [0.0]
     foreign, outside, beyond, count, unproven = [0.0], 0, 0, 0, 0
     odd = {"odd_figures": 0, "odd_dates": 0, "odd_names": 0}
-    figures = Figures([chunk.reading for chunk in packed], query)
     statements = [Statement.read(claim) for claim in claims]
     answer = "\n".join(claim.text for claim in claims)
     for claim, statement in zip(claims, statements, strict=True):
@@ -317,7 +318,7 @@ def _answer_signs(query: str, claims: Sequence[Claim], packed: Sequence[Evidence
         if len(new) >= 4:
             foreign.append(len(absent) / len(new))
         if ground is not None:
-            origins = _origins(statement, claim.text, ground, figures, answer)
+            origins = _origins(statement, claim.text, ground, answer)
             unproven += origins.count("unproven")
             for what, number in _odd(statement, ground, origins, f"{query} {answer}").items():
                 odd[what] += number > 0
@@ -467,14 +468,14 @@ def _is_cited(claim: Claim) -> bool:
     return any(mark.chunk_id for mark in claim.citations)
 
 
-def _origins(statement: Statement, text: str, ground: Ground, figures: Figures, answer: str) -> list[str]:
+def _origins(statement: Statement, text: str, ground: Ground, answer: str) -> list[str]:
     """Where the values of a claim come from that its evidence does not state: `date`, of one that no other date gives,
     or as `Figures.origin`."""
     exact = [value for value in statement.stated if value.is_exact]
     unheld = [
         value for value in exact[:MOST] if not (ground.holds(value) or ground.is_asked(value) or ground.borders(value))
     ]
-    return [_origin(value, text, figures, answer) for value in unheld]
+    return [_origin(value, text, ground.figures, answer) for value in unheld]
 
 
 def _origin(value: Value, text: str, figures: Figures, answer: str) -> str:

@@ -411,7 +411,8 @@ def _says_otherwise(one: Reading, other: Reading) -> bool:
 def repeat_each_other(one: Evidence, other: Evidence) -> bool:
     """Whether two chunks share at least half of all their terms, as duplicates and editions of one text do."""
     mine, others = one.reading.vocabulary, other.reading.vocabulary
-    return len(mine & others) >= ALIKE * len(mine | others) > 0
+    shared, count = len(mine & others), len(mine) + len(others)
+    return shared >= ALIKE * (count - shared) and count > 0
 
 
 def answering_sentences(query: str, text: str) -> tuple[str, ...]:

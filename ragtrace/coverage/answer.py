@@ -26,9 +26,9 @@ from ragtrace.coverage._refusals import (
 )
 from ragtrace.coverage.citations import SUPPORTED, find_citations, without_citations
 from ragtrace.coverage.support import Evidence, Lexical, Statement, Support, Vocabulary, opposition
-from ragtrace.coverage.support.contradiction import containment, rarities_of
 from ragtrace.coverage.support.figures import Figures
 from ragtrace.coverage.support.lexical import Ground
+from ragtrace.coverage.support.readings import containment, rarities_of
 from ragtrace.coverage.text import Sentence, content_words, is_content, is_english, sentences, terms
 from ragtrace.coverage.values import values
 from ragtrace.coverage.verifier import JudgedAnswer, Verifier, sparse, verify_answers
@@ -101,7 +101,7 @@ def judge_claims(
     loose = [(*placeless, *shared) for shared in shared_citations(answer, claims)]
     turned = negated_items(answer, claims)
     statements = [
-        dataclass_replace(Statement.read(claim), is_turned=place in turned)
+        dataclass_replace(Statement.read(claim), is_turned=True) if place in turned else Statement.read(claim)
         for place, claim in enumerate(claims)
         if claim.factual
     ]

@@ -78,7 +78,7 @@ class Rarity:
         """The rarity of a word's stem."""
         known = self._weights.get(word)
         if known is None:
-            frequency = sum(word in words for words in self._chunks) + self._background.frequency(word)
+            frequency = [word in words for words in self._chunks].count(True) + self._background.frequency(word)
             chunks = len(self._chunks) + self._background.chunks
             known = self._weights[word] = math.log1p((chunks + 1) / (frequency + 0.5))
         return known

@@ -11,10 +11,9 @@ import sys
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock, local
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import sentencex
 import snowballstemmer
@@ -120,8 +119,7 @@ class _Stemming(local):
 _STEMMING: Final = _Stemming()
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(NamedTuple):
     """`text[start:end]`, without surrounding white space."""
 
     start: int
@@ -360,17 +358,24 @@ class Readings(Generic[T]):
         self._read = read
         self._most = most
         self._readings: OrderedDict[str, T] = OrderedDict()
+        self._recent: dict[str, T] = {}  # found without the lock: a request asks for its chunks again and again
         self._characters = 0
         self._lock = Lock()
 
     def __call__(self, text: str) -> T:
         """The reading of a text."""
+        recent = self._recent.get(text)
+        if recent is not None:
+            return recent
         with self._lock:
             if text in self._readings:
                 self._readings.move_to_end(text)
-                return self._readings[text]
-            reading = self._readings[text] = self._read(text)
-            self._characters += len(text)
-            while self._characters > self._most and len(self._readings) > 1:
-                self._characters -= len(self._readings.popitem(last=False)[0])
+                reading = self._readings[text]
+            else:
+                self._recent = {}  # so that all that is asked for again counts as used
+                reading = self._readings[text] = self._read(text)
+                self._characters += len(text)
+                while self._characters > self._most and len(self._readings) > 1:
+                    self._characters -= len(self._readings.popitem(last=False)[0])
+            self._recent[text] = reading
         return reading

@@ -9,8 +9,7 @@ import sys
 PROGRAM = """
 from ragtrace.coverage import judge_claims
 from ragtrace.coverage.support import Evidence, Statement
-from ragtrace.coverage.support.contradiction import containment, rarities_of
-from ragtrace.coverage.support.readings import Vocabulary
+from ragtrace.coverage.support.readings import Vocabulary, containment, rarities_of
 from ragtrace.types import Claim, PackedChunk
 
 WORDS = (

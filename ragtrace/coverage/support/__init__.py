@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragtrace.coverage.support.contradiction import NEGATED, opposition
+from ragtrace.coverage.support._contradiction import NEGATED, opposition
 from ragtrace.coverage.support.lexical import Lexical, Rationale, Support, rationales
 from ragtrace.coverage.support.readings import Evidence, Statement, Vocabulary
 

@@ -27,6 +27,7 @@ MOST: Final = 12  # dates, and lengths, of either source that are combined
 SPANS: Final = 8  # dates of a claim and its question between which the days are counted
 SENTENCES: Final = 6  # of the evidence that are taken to speak of what a claim speaks of
 NEAR: Final = 0.5  # share of the words of the best sentence that such a sentence has
+KEPT: Final = 64  # texts whose sentences are kept
 _YEAR: Final = re.compile(r"1\d{3}|20\d\d")
 _DAYS: Final = {"day": 1, "week": 7}
 _CALENDAR: Final = {"day": 1.0, "week": 7.0, "month": 30.44, "year": 365.25}
@@ -114,6 +115,8 @@ class Durations:
     def _nearest(self, text: str) -> list[tuple[int, Value]]:
         """The values of those sentences of the evidence that have most of the words of a text."""
         if text not in self._near:
+            if len(self._near) >= KEPT:
+                self._near.clear()
             words = content_stems(text)
             windows = [(at, window) for at, part in enumerate(self._parts) for window in _sentences(part)]
             shared = [words & window.words for _, window in windows]

@@ -14,25 +14,22 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from ragtrace.coverage.text import cached_property, is_content, located_words, stem, term_of
-from ragtrace.coverage.values import Value, is_example, is_reference, same_kind, says, values
+from ragtrace.coverage.values import Value, is_example, is_reference, says, values
 
 __all__ = [
     "NearbyWords",
     "Placed",
-    "Relation",
+    "Spots",
     "Switch",
     "counted",
     "likeness",
-    "relations",
 ]
-
-Relation: TypeAlias = Literal["same", "loosely", "other"]
 
 REACH: Final = 6  # words that carry meaning, on each side, that tell where something stands
 FADING: Final = 4.0  # of these, the distance at which one weighs half
@@ -43,6 +40,7 @@ SCOPE: Final = 5  # words behind a negation among which the one stands that it n
 BEFORE: Final = 2  # words before one of a pair of opposites among which a negation turns it
 ITEM: Final = 2  # words of a clause that may be no more than an item of a list
 SHORTEST: Final = 3  # letters of a word of a name
+MOST_SPOTS: Final = 12  # names, and roles, of a text that are looked for in another
 BOUND: Final = 4  # words from a bound to its value: "at least the first 5"
 _BREAKS: Final = re.compile(
     r"""[;:!?|()–—]|\n(?!\s*(?-i:[a-z]))|[,.](?!\d)|\b(?=[abhistuw])
@@ -57,6 +55,7 @@ _NEGATES_NOTHING: Final = (
         re.IGNORECASE | re.VERBOSE,
     )
 )
+_IF: Final = re.compile(r"\b(?:if|unless|otherwise)\b", re.IGNORECASE)
 _ALONE: Final = frozenset(("nothing", "nobody", "none"))  # negations that may be all of a clause
 _NEGATING: Final = frozenset("not no never none neither nor cannot without nothing nobody".split())
 _TURNS: Final = frozenset(
@@ -92,6 +91,34 @@ class NearbyWords(NamedTuple):
 
     weights: Mapping[str, float]
     total: float
+
+
+class Spots:
+    """The first names or roles of a text, by their words."""
+
+    def __init__(self, spans: Sequence[tuple[int, int]], terms: Sequence[frozenset[str]]) -> None:
+        self._spans = spans[:MOST_SPOTS]
+        self._terms = terms[:MOST_SPOTS]
+        self._places: dict[str, list[int]] = {}
+        for place, each in enumerate(self._terms):
+            for term in each:
+                self._places.setdefault(term, []).append(place)
+
+    @cached_property
+    def single(self) -> list[tuple[tuple[int, int], frozenset[str]]]:
+        """Those that share no word with another one, with their words."""
+        both = zip(self._spans, self._terms, strict=True)
+        return [(span, terms) for span, terms in both if terms and all(len(self._places[term]) == 1 for term in terms)]
+
+    def one_with(self, terms: Set[str]) -> tuple[int, int] | None:
+        """The only one that has one of some words; None where none has, or several have."""
+        found = -1
+        for term in terms & self._places.keys():
+            for place in self._places[term]:
+                if found not in (-1, place):
+                    return None
+                found = place
+        return self._spans[found] if found >= 0 else None
 
 
 @dataclass(frozen=True)
@@ -174,6 +201,11 @@ class Placed:
         return tuple(_switches(self.words))
 
     @cached_property
+    def has_cases(self) -> bool:
+        """Whether it sets more than one condition."""
+        return len(_IF.findall(self.text)) > 1
+
+    @cached_property
     def switches_by_kind(self) -> dict[str, list[int]]:
         """The places of these, of each class, among `switches`."""
         found: dict[str, list[int]] = {}
@@ -241,27 +273,15 @@ class Placed:
         return is_noun and is_joined and (behind is None or not _VERBAL.fullmatch(word))
 
     @cached_property
-    def role_terms(self) -> tuple[frozenset[str], ...]:
-        """Of each role its words."""
-        return tuple(frozenset(filter(None, self.word_terms[first : last + 1])) for first, last in self.roles)
+    def role_spots(self) -> Spots:
+        """The roles by their words."""
+        return Spots(self.roles, [frozenset(filter(None, self.word_terms[one : two + 1])) for one, two in self.roles])
 
     @cached_property
-    def all_role_terms(self) -> frozenset[str]:
-        """The words of all roles."""
-        return frozenset().union(*self.role_terms)
-
-    @cached_property
-    def name_terms(self) -> tuple[frozenset[str], ...]:
-        """Of each name its words that are long enough to tell it."""
-        return tuple(
-            frozenset(term for term in self.word_terms[first : last + 1] if len(term) >= SHORTEST)
-            for first, last in self.names
-        )
-
-    @cached_property
-    def all_name_terms(self) -> frozenset[str]:
-        """The words of all names."""
-        return frozenset().union(*self.name_terms)
+    def name_spots(self) -> Spots:
+        """The names by their words, those that are long enough to tell one."""
+        terms = (self.word_terms[first : last + 1] for first, last in self.names)
+        return Spots(self.names, [frozenset(term for term in each if len(term) >= SHORTEST) for each in terms])
 
     @cached_property
     def negations(self) -> tuple[int, ...]:
@@ -510,25 +530,6 @@ def likeness(claimed: NearbyWords, given: NearbyWords, held: float, fewest: int 
         return 0.0
     common = sum(shared)
     return float((min(1.0, common / claimed.total) * min(1.0, common / given.total) * held) ** (1 / 3))
-
-
-def relations(claimed: Placed, given: Placed, most: int) -> list[list[Relation | None]]:
-    """What each of the first `most` values of a sentence is to each value of a claim: the same; the same, of another
-    kind, as a number without its unit is; another one of the same kind; or None of these."""
-    return [[_relation(value, stated) for stated in given.values[:most]] for value in claimed.values]
-
-
-def _relation(value: Value, stated: Value) -> Relation | None:
-    if (value.dates is None) != (stated.dates is None):
-        return None
-    if value.dates and stated.dates and value.other_dates is None and stated.other_dates is None:  # nearly always
-        if value.dates.last < stated.dates.first or stated.dates.last < value.dates.first:
-            return "other"
-        if value.dates == stated.dates and value.bounds is None and stated.bounds is None:
-            return "same"
-    if same_kind(value, stated):
-        return "same" if says(value, stated) else "other"
-    return "loosely" if says(value, stated) else None
 
 
 def _plain(text: str) -> str:

@@ -14,7 +14,6 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, combinations, islice, permutations, product
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -38,6 +37,7 @@ BY_CHANCE: Final = 3  # digits of a figure that two named ones hardly give by ch
 CLAUSE: Final = 60  # characters before a figure that say what it is of, in a claim that tells of several
 SPECIFIC: Final = 4  # digits of a figure that hardly comes about by chance, so that no word need name the operation
 NEAR: Final = 0.5  # share of the words of the best row that such a row has
+KEPT: Final = 64  # texts whose rows are kept
 _OPERATIONS: Final = {
     "sum": r"""total | altogether | combined | together | sum | in\s+all | overall | plus | and\s+another |
         add\w* | until | made\s+up\s+of""",
@@ -190,8 +190,8 @@ class Figures:
         return Durations(self._parts, self._asked)
 
     @cached_property
-    def _exact(self) -> list[float]:
-        return sorted(set().union(*(_exact_of(part) for part in self._parts)))
+    def _exact(self) -> Sequence[float]:
+        return _joined(_exact_of(part) for part in self._parts)
 
     def _says(self, words: str) -> bool:
         return any(re.search(rf"\b(?:{words})\b", part.text, re.IGNORECASE) for part in self._parts)
@@ -217,20 +217,19 @@ class Figures:
         return sorted(found)
 
     @cached_property
-    def _unscaled(self) -> list[float]:
+    def _unscaled(self) -> Sequence[float]:
         """What figures with a scale of their own are in a table that has the scale in its heading."""
-        return sorted(chain.from_iterable(_meant_by(part).unscaled for part in self._parts))
+        return _joined(_meant_by(part).unscaled for part in self._parts)
 
     @cached_property
-    def _per_cent(self) -> list[float]:
+    def _per_cent(self) -> Sequence[float]:
         """Shares of one as per cent."""
-        found = (value for part in self._parts for value in part.numbers)
-        return sorted(100 * abs(value.number) for value in found if not value.unit and abs(value.number) <= 1)
+        return _joined(_meant_by(part).per_cent for part in self._parts)
 
     @cached_property
-    def _of_one(self) -> list[float]:
+    def _of_one(self) -> Sequence[float]:
         """Per cent as shares of one, and `_unscaled`: what a figure without a unit may be."""
-        return sorted(chain(self._unscaled, *(_meant_by(part).shares for part in self._parts)))
+        return _joined(_meant_by(part).of_one for part in self._parts)
 
     def _counts_alike(self, value: Value) -> bool:
         """Whether the evidence has the number of a value with its unit or with none, or with one of another dimension,
@@ -318,7 +317,7 @@ class Figures:
         operands = [*wording.own, *wording.rest, *self._given(f"{self._asked} {claim}")]
         spans = {span for one in operands if one.unit and (span := _in("minute", one))}
         for other in [*known, *named][:MOST]:
-            if any(says(value, replace(other, number=other.number + span)) for one in spans for span in (one, -one)):
+            if any(says(value, other._replace(number=other.number + span)) for one in spans for span in (one, -one)):
                 return "computed"
         return "unproven" if wording.computes else "unknown"
 
@@ -389,6 +388,8 @@ class Figures:
     def _given(self, text: str) -> list[_Operand]:
         """The figures of those rows of the evidence that have most of the words of claim and question."""
         if text not in self._near:
+            if len(self._near) >= KEPT:
+                self._near.clear()
             self._near[text] = self._nearest(text)
         return self._near[text]
 
@@ -464,12 +465,17 @@ def _has(known: Sequence[float], number: float) -> bool:
     return place < len(known) and known[place] <= number + slack
 
 
-def _exact_of(part: Reading | SentenceWindow) -> frozenset[float]:
+def _joined(found: Iterable[Sequence[float]]) -> Sequence[float]:
+    """The numbers of all parts in order; each part has its own so."""
+    parts = [part for part in found if part]
+    return parts[0] if len(parts) == 1 else sorted(chain(*parts))
+
+
+def _exact_of(part: Reading | SentenceWindow) -> Sequence[float]:
     """The numbers of one part of the evidence, kept with it: chunks recur, and are asked for each claim."""
-    found: frozenset[float] | None = part.kept.get("exact")
+    found: Sequence[float] | None = part.kept.get("exact")
     if found is None:
-        numbers = (abs(one.number) for one in part.values if _is_figure(one))
-        found = part.kept["exact"] = frozenset(numbers)
+        found = part.kept["exact"] = sorted({abs(one.number) for one in part.values if _is_figure(one)})
     return found
 
 
@@ -490,19 +496,25 @@ def _is_figure(value: Value) -> bool:
 
 
 class _Meant(NamedTuple):
-    """What those of its figures that have a scale are without it, and its per cent as shares of one."""
+    """What those of its figures that have a scale are without it; these and its per cent as shares of one; and its
+    shares of one as per cent; each in order."""
 
-    unscaled: tuple[float, ...]
-    shares: tuple[float, ...]
+    unscaled: Sequence[float]
+    of_one: Sequence[float]
+    per_cent: Sequence[float]
 
 
 def _meant_by(part: Reading | SentenceWindow) -> _Meant:
     found: _Meant | None = part.kept.get("meant")
     if found is None:
-        scaled = [value for value in part.numbers if _SCALED.search(value.raw)]
+        numbers = [(abs(value.number), value) for value in part.numbers]
+        scaled = [number for number, value in numbers if _SCALED.search(value.raw)]
+        unscaled = sorted(number / scale for number in scaled for scale in _SCALES)
+        shares = [number / 100 for number, value in numbers if value.unit == "%"]
         found = part.kept["meant"] = _Meant(
-            tuple(abs(value.number) / scale for value in scaled for scale in _SCALES),
-            tuple(abs(value.number) / 100 for value in part.numbers if value.unit == "%"),
+            unscaled,
+            sorted([*unscaled, *shares]),
+            sorted(100 * number for number, value in numbers if not value.unit and number <= 1),
         )
     return found
 

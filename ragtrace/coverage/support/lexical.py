@@ -29,31 +29,27 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from ragtrace.coverage.citations import SUPPORTED
-from ragtrace.coverage.support.contradiction import (
-    Finding,
-    Origin,
-    Rarities,
-    compare,
-    containment,
-    opposition,
-    rarities_of,
-)
+from ragtrace.coverage.support._contradiction import Finding, Origin, compare, opposition
 from ragtrace.coverage.support.figures import Figures
 from ragtrace.coverage.support.readings import (
     HEADING,
     STEM,
     Evidence,
     Name,
+    Rarities,
     Reading,
     SentenceWindow,
     Statement,
     Vocabulary,
+    containment,
+    rarities_of,
 )
 from ragtrace.coverage.text import Sentence, cached_property, content_stems, sentences, stem
-from ragtrace.coverage.values import DateRange, Value, covers, says
+from ragtrace.coverage.values import DateRange, StatedValues, Value, covers, says
 from ragtrace.types import Candidate, Claim, PackedChunk
 
 __all__ = [
@@ -63,6 +59,7 @@ __all__ = [
     "Rationale",
     "Stance",
     "Support",
+    "ground_of",
     "measure",
     "probability",
     "rationales",
@@ -106,8 +103,9 @@ class Lexical:
         self._selected = selected
         self._others = others
         self._vocabulary = Vocabulary([*selected, *others])
-        self._question = Reading(question)
-        self._ground = Ground([chunk.reading for chunk in selected], self._question)
+        self._ground = ground_of(tuple(chunk.reading for chunk in selected), question)
+        self._question = self._ground.asked
+        self._grounds: dict[Reading, Ground] = {}  # of chunks that contradict nothing
         self._asked = content_stems(question)
 
     def judge(self, statements: Sequence[Statement]) -> list[tuple[float, list[Support]]]:
@@ -168,8 +166,12 @@ class Lexical:
         chunk, finding = compared.evidence, compared.finding
         if compared.held < LEAST:
             return Support(chunk.chunk_id, 0.0)
-        support = _support(measure(statement, Ground(_lent(compared), self._question), known))
-        return Support(chunk.chunk_id, support, finding)
+        ground = self._grounds.get(chunk.reading) if not finding.sentences else None
+        if ground is None:
+            ground = Ground(_lent(compared), self._question)
+            if not finding.sentences:
+                self._grounds[chunk.reading] = ground
+        return Support(chunk.chunk_id, _support(measure(statement, ground, known)), finding)
 
 
 def _lent(compared: _Compared) -> Sequence[Reading | SentenceWindow]:
@@ -199,12 +201,18 @@ def _union(sets: Sequence[frozenset[_T]]) -> frozenset[_T]:
     return sets[0] if len(sets) == 1 else frozenset().union(*sets)
 
 
+@lru_cache(maxsize=4)
+def ground_of(readings: tuple[Reading, ...], question: str) -> Ground:
+    """What the chunks of a prompt hold: asked when an answer's claims are judged, and again for its signs."""
+    return Ground(readings, Reading(question))
+
+
 class Ground:
     """What the evidence holds, over one reading, several, or some sentences. question: what is known already."""
 
     def __init__(self, parts: Sequence[Reading | SentenceWindow], question: Reading = _NOTHING_ASKED) -> None:
         self.question = question.vocabulary
-        self._asked = question
+        self.asked = question
         self._parts = parts
 
     @cached_property
@@ -227,15 +235,20 @@ class Ground:
         """Its pairs of words as they are written."""
         return _union([part.written for part in self._parts])
 
+    @cached_property
+    def _stated(self) -> StatedValues:
+        one = self._parts[0].stated if len(self._parts) == 1 else None
+        return one or StatedValues([value for part in self._parts for value in part.values])
+
     def holds(self, value: Value) -> bool:
         """Whether some part says the value, or says of a day or month which it is and elsewhere in which year."""
-        if any(part.stated.holds(value) for part in self._parts):
+        if self._stated.holds(value):
             return True
-        if value.dates is None and value.kind in ("quantity", "number") and self._figures.states(value):
+        if value.dates is None and value.kind in ("quantity", "number") and self.figures.states(value):
             return True  # as a table states it: the scale stands in its heading
         if value.number == 1 and value.unit and self._says_one(value):
             return True
-        if value.dates is None or not any(covers(other, value) for part in self._parts for other in part.stated.dates):
+        if value.dates is None or not any(covers(other, value) for other in self._stated.dates):
             return False
         return value.dates.days > _MONTH or self._has_day(value.dates)
 
@@ -246,8 +259,9 @@ class Ground:
         return any(pattern.search(part.text) for part in self._parts)
 
     @cached_property
-    def _figures(self) -> Figures:
-        return Figures(self._parts, self._asked.text)
+    def figures(self) -> Figures:
+        """Its figures, ready to be asked where another one comes from."""
+        return Figures(self._parts, self.asked.text)
 
     def borders(self, value: Value) -> bool:
         """Whether a time begins where one of some part ends, or ends where it begins: until 31 December is what holds
@@ -272,7 +286,7 @@ class Ground:
     def names(self, name: Name) -> bool:
         """Whether some part, or the question, has the name, be it within a longer word."""
         if name.is_code:
-            return any(name.letters in part.joined for part in (*self._parts, self._asked))
+            return any(name.letters in part.joined for part in (*self._parts, self.asked))
         known = name.stem in self.vocabulary or name.stem in self.question
         return known or any(name.letters in part.folded for part in self._parts)
 
@@ -291,19 +305,23 @@ class Ground:
     def _follows(self, value: Value, claim: str, answer: str) -> bool:
         """Whether arithmetic gives a figure or a date."""
         if value.dates:
-            return self._figures.gives_date(value, claim, answer)
-        return self._figures.origin(value, claim, answer) == "computed"
+            return self.figures.gives_date(value, claim, answer)
+        return self.figures.origin(value, claim, answer) == "computed"
 
-    def lacks(self, statement: Statement, known: frozenset[int] = frozenset()) -> str | None:
+    def lacks(
+        self, statement: Statement, known: frozenset[int] = frozenset(), held: Sequence[bool] | None = None
+    ) -> str | None:
         """The first value, else the first name of a claim that no part states; None where all are stated.
 
         A value of the question is what a claim is about and not what it states, where it states something else.
-        known: the places of values that are none the less (`computed`).
+        known: the places of values that are none the less (`computed`); held: of each value whether it is known or some
+        part says it, if that was looked up.
         """
         for place, value in enumerate(statement.values):
             if place in known or statement.placed.named[place] or not _is_exact(value):
                 continue
-            if not self.holds(value) and not self._is_topic(value, statement):
+            is_held = self.holds(value) if held is None else held[place]
+            if not is_held and not self._is_topic(value, statement):
                 return value.raw
         return next((name.written for name in statement.names if not self.names(name)), None)
 
@@ -317,12 +335,12 @@ class Ground:
         if value.kind == "version":
             return "unknown"
         if value.dates:
-            return "computed" if self._figures.gives_date(value, statement.placed.text, answer) else "unknown"
-        return self._figures.origin(value, statement.placed.text, answer)
+            return "computed" if self.figures.gives_date(value, statement.placed.text, answer) else "unknown"
+        return self.figures.origin(value, statement.placed.text, answer)
 
     def is_asked(self, value: Value) -> bool:
         """Whether the question says the value, or counts as many of something: 25 people who are users."""
-        asked = self._asked.values
+        asked = self.asked.values
         if value.unit in _HEADS and any(
             other.number == value.number and other.unit in ("", *_HEADS) for other in asked
         ):
@@ -330,7 +348,7 @@ class Ground:
         return any(says(value, other) for other in asked)
 
     def _is_topic(self, value: Value, statement: Statement) -> bool:
-        asked = self._asked.values
+        asked = self.asked.values
         if not self.is_asked(value):
             return False
         new = [other for other in statement.values if not any(says(other, known) for known in asked)]
@@ -361,10 +379,10 @@ def measure(statement: Statement, ground: Ground, known: frozenset[int] = frozen
     written = statement.written
     return Measures(
         unseen=sum(new) / length,
-        lacking=sum(1 for value in new if value >= 1.0) / len(new) if new else float(not all(held)),
-        pairs=sum(_new_pairs(statement, ground, held)) / length,
-        rewritten=sum(1 for pair in written if pair not in ground.written) / len(written) if written else 1.0,
-        unstated=float(ground.lacks(statement, known) is not None),
+        lacking=new.count(1.0) / len(new) if new else float(not all(held)),
+        pairs=_new_pairs(statement, ground, held) / length,
+        rewritten=(len(written) - sum(map(ground.written.__contains__, written))) / len(written) if written else 1.0,
+        unstated=float(ground.lacks(statement, known, held) is not None),
     )
 
 
@@ -382,25 +400,26 @@ def probability(measures: Measures) -> float:
 
 
 def _new_words(statement: Statement, ground: Ground, held: Sequence[bool]) -> list[float]:
-    found = []
-    for term, place in zip(statement.terms, statement.places, strict=True):
-        if (place >= 0 and held[place]) or term in ground.vocabulary or term in ground.question:
-            found.append(0.0)
-        else:
-            found.append(SIMILAR if len(term) >= STEM and term[:STEM] in ground.stems else 1.0)
-    return found
+    vocabulary, question, stems = ground.vocabulary, ground.question, ground.stems
+    return [
+        0.0
+        if term in vocabulary or term in question or (place >= 0 and held[place])
+        else SIMILAR
+        if len(term) >= STEM and term[:STEM] in stems
+        else 1.0
+        for term, place in zip(statement.terms, statement.places, strict=True)
+    ]
 
 
-def _new_pairs(statement: Statement, ground: Ground, held: Sequence[bool]) -> list[float]:
-    """For each word whether it and the one before it are no neighbors in the evidence; a value that is held is known
-    in any shape."""
-    terms, places = statement.terms, statement.places
-    new = [0.0] * len(terms)
-    for index in range(1, len(terms)):
-        same = places[index] >= 0 and places[index] == places[index - 1] and held[places[index]]
-        is_known = same or terms[index - 1] == terms[index] or f"{terms[index - 1]} {terms[index]}" in ground.pairs
-        new[index] = 0.0 if is_known else 1.0
-    return new
+def _new_pairs(statement: Statement, ground: Ground, held: Sequence[bool]) -> int:
+    """Of how many words it and the one before it are no neighbors in the evidence; a value that is held is known in any
+    shape."""
+    terms, places, known = statement.terms, statement.places, ground.pairs
+    return sum(
+        not (terms[at] == terms[at + 1] or (places[at] >= 0 and places[at] == places[at + 1] and held[places[at]]))
+        for at, pair in enumerate(statement.pairs)
+        if pair not in known
+    )
 
 
 Stance: TypeAlias = Literal["supports", "contradicts", "nearest"]

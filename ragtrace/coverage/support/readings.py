@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, pairwise
@@ -26,10 +26,20 @@ from ragtrace.coverage.text import (
     terms,
     without_accents,
 )
-from ragtrace.coverage.values import NUMBER_WORDS, Figure, Value, figures_in, says_any, values
+from ragtrace.coverage.values import NUMBER_WORDS, Figure, StatedValues, Value, figures_in, values
 from ragtrace.types import Claim
 
-__all__ = ["Evidence", "Name", "Reading", "SentenceWindow", "Statement", "Vocabulary"]
+__all__ = [
+    "Evidence",
+    "Name",
+    "Rarities",
+    "Reading",
+    "SentenceWindow",
+    "Statement",
+    "Vocabulary",
+    "containment",
+    "rarities_of",
+]
 
 HEADING: Final = 200  # characters of a chunk's first line that may name what it is about
 _NUMBER_WORDS: Final = frozenset(map(stem, NUMBER_WORDS))
@@ -85,25 +95,6 @@ class _Read:
         return "".join(filter(str.isalnum, self.folded))
 
 
-class StatedValues(NamedTuple):
-    """The values of a text, ready to be asked for one: how they are written, and the dates apart from the others."""
-
-    raw: frozenset[str]
-    dates: tuple[Value, ...]
-    others: tuple[Value, ...]
-
-    @classmethod
-    def of(cls, found: Sequence[Value]) -> StatedValues:
-        """Those of a text."""
-        dates = tuple(value for value in found if value.dates)
-        return cls(frozenset(value.raw for value in found), dates, tuple(value for value in found if not value.dates))
-
-    def holds(self, value: Value) -> bool:
-        """Whether one of them says a value, or is written alike: "131.750" is read as thousands or not, by the text
-        around it."""
-        return value.raw in self.raw or says_any(value, self.dates if value.dates else self.others)
-
-
 class SentenceWindow(_Read):
     """One sentence of a chunk, or two that follow each other; whole, start: the chunk, and where it begins there."""
 
@@ -148,7 +139,7 @@ class SentenceWindow(_Read):
     @cached_property
     def stated(self) -> StatedValues:
         """Its values, ready to be asked for one."""
-        return StatedValues.of(self.values)
+        return StatedValues(self.values)
 
     @cached_property
     def placed(self) -> Placed:
@@ -158,6 +149,8 @@ class SentenceWindow(_Read):
 
 class Reading(_Read):
     """One text, read lazily; the same text is read once, whichever request it comes with."""
+
+    _shared: tuple[frozenset[str] | None, list[frozenset[str]]] = None, []
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
@@ -189,8 +182,12 @@ class Reading(_Read):
 
     def shared(self, words: frozenset[str]) -> list[frozenset[str]]:
         """Of each window those of some words that it has: cheaper than to build the windows."""
-        single = [words & sentence.words for sentence in self.sentences]
-        return [*single, *map(or_, single, single[1:])]
+        asked, found = self._shared
+        if asked != words:
+            single = [words & sentence.words for sentence in self.sentences]
+            found = [*single, *map(or_, single, single[1:])]
+            self._shared = words, found  # kept for the next who asks about the same question
+        return found
 
     def window_values(self, at: int) -> tuple[Value, ...]:
         """The values of a window."""
@@ -211,7 +208,7 @@ class Reading(_Read):
     @cached_property
     def stated(self) -> StatedValues:
         """Its values, ready to be asked for one."""
-        return StatedValues.of(self.values)
+        return StatedValues(self.values)
 
     @cached_property
     def figures(self) -> tuple[Figure, ...]:
@@ -236,8 +233,7 @@ class Reading(_Read):
 _read: Final = Readings(Reading)
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """One chunk and what it says."""
 
     chunk_id: str
@@ -275,7 +271,7 @@ class Vocabulary:
         """The rarity of a word's stem, > 0."""
         found = self._weights.get(word)
         if found is None:
-            frequency = sum(word in words for words in self._chunks)
+            frequency = [word in words for words in self._chunks].count(True)
             found = self._weights[word] = math.log1p((len(self._chunks) + 1) / (frequency + 0.5))
         return found
 
@@ -332,7 +328,7 @@ class Statement:
 
     `placed`: its terms and values in order. Without the words that only frame it: `terms`, its words and numbers in
     order; `places`, of each the index of the value that it is part of, or -1; `words`, those that are part of no value;
-    `written`, its pairs of words as they are written;
+    `pairs`, each of them but the first with the one before it; `written`, its pairs of words as they are written;
     `names`, those that begin with a capital in the middle of a sentence, and codes. `is_turned`: it is an item of a
     list under a negation ("Not covered are:"), so that it alone does not tell what the answer says of it.
     """
@@ -341,6 +337,7 @@ class Statement:
     terms: tuple[str, ...]
     places: tuple[int, ...]
     words: frozenset[str]
+    pairs: tuple[str, ...]
     written: tuple[tuple[str, str], ...]
     names: tuple[Name, ...]
     is_turned: bool = False
@@ -367,14 +364,37 @@ def _statement(text: str) -> Statement:
     placed = Placed.read(text)
     kept = [both for both in zip(placed.terms, placed.places, strict=True) if both[0] not in FRAME_WORDS]
     words = frozenset(term for term, place in kept if place < 0 and is_content(term))
+    found = tuple(term for term, _ in kept)
     return Statement(
         placed=placed,
-        terms=tuple(term for term, _ in kept),
+        terms=found,
         places=tuple(place for _, place in kept),
         words=words,
+        pairs=tuple(map(" ".join, pairwise(found))),
         written=written_pairs(text),
         names=(*_names(text, words), *_codes(text, placed)),
     )
+
+
+class Rarities(NamedTuple):
+    """How rare each word of a claim is, and the sum of it."""
+
+    weights: Mapping[str, float]
+    total: float
+
+
+def containment(statement: Statement, words: frozenset[str], rarities: Rarities) -> float:
+    """The share of the claim's words that `words` holds, weighed by rarity, in [0, 1]; 1 for a claim without words."""
+    if not rarities.total:
+        return 1.0
+    shared = math.fsum(map(rarities.weights.__getitem__, statement.words & words))  # the same in every order
+    return min(1.0, shared / rarities.total)
+
+
+def rarities_of(statement: Statement, vocabulary: Vocabulary) -> Rarities:
+    """The rarities of a claim's words."""
+    weights = {word: vocabulary.weight(word) for word in statement.words}
+    return Rarities(weights, math.fsum(weights.values()))
 
 
 def written_pairs(text: str) -> tuple[tuple[str, str], ...]:

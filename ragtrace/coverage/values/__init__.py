@@ -15,12 +15,22 @@ from ragtrace.coverage.values.quantities import (
     is_reference,
     values,
 )
-from ragtrace.coverage.values.value import DateRange, Value, covers, overlap, same_kind, same_value, says, says_any
+from ragtrace.coverage.values.value import (
+    DateRange,
+    StatedValues,
+    Value,
+    covers,
+    overlap,
+    same_kind,
+    same_value,
+    says,
+)
 
 __all__ = [
     "NUMBER_WORDS",
     "DateRange",
     "Figure",
+    "StatedValues",
     "Value",
     "covers",
     "date_ranges",
@@ -32,6 +42,5 @@ __all__ = [
     "same_kind",
     "same_value",
     "says",
-    "says_any",
     "values",
 ]

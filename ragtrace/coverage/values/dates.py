@@ -16,7 +16,6 @@ import re
 import unicodedata
 from calendar import monthrange
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import date, timedelta
 from functools import lru_cache
 from importlib import import_module
@@ -291,7 +290,7 @@ def _joined(text: str, one: Value, other: Value) -> Value:
     dates = DateRange(ends[0].first, max(end.last for end in ends))
     lead = _BETWEEN.search(text[max(0, one.start - _REACH) : one.start])
     start = one.start - len(lead.group()) if lead else one.start
-    return replace(one, start=start, end=other.end, dates=dates, other_dates=None, raw=text[start : other.end])
+    return one._replace(start=start, end=other.end, dates=dates, other_dates=None, raw=text[start : other.end])
 
 
 def _delimited(text: str, value: Value) -> Value:
@@ -303,12 +302,12 @@ def _delimited(text: str, value: Value) -> Value:
         return _delimited_behind(value, dates, rest)
     if period := _ENDED.search(lead):
         whole = DateRange(_beginning(dates.last, period), dates.last)
-        return replace(value, start=value.start - len(lead) + period.start(), dates=whole, other_dates=None,
+        return value._replace(start=value.start - len(lead) + period.start(), dates=whole, other_dates=None,
                        raw=lead[period.start() :] + value.raw)  # fmt: skip
     for pattern, bound, day, shift in ((_BEFORE, _ended, dates.first, 1), (_UNTIL, _ended, dates.last, 0),
                                        (_AFTER, _begun, dates.last, 1), (_SINCE, _begun, dates.first, 0)):  # fmt: skip
         if (match := pattern.search(lead)) and (bounds := bound(day, shift)):
-            return replace(value, start=value.start - len(lead) + match.start(), bounds=bounds,
+            return value._replace(start=value.start - len(lead) + match.start(), bounds=bounds,
                            raw=lead[match.start() :] + value.raw)  # fmt: skip
     return _delimited_behind(value, dates, rest)
 
@@ -329,7 +328,7 @@ def _may_delimit(lead: str) -> bool:
 def _delimited_behind(value: Value, dates: DateRange, rest: str) -> Value:
     for pattern, bound, day in ((_ONWARD, _begun, dates.first), (_DOWNWARD, _ended, dates.last)):
         if (match := pattern.match(rest)) and (bounds := bound(day, 0)):
-            return replace(value, end=value.end + match.end(), bounds=bounds, raw=value.raw + match.group())
+            return value._replace(end=value.end + match.end(), bounds=bounds, raw=value.raw + match.group())
     return value
 
 

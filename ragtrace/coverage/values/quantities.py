@@ -17,7 +17,7 @@ import re
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -201,13 +201,13 @@ def _of_written(text: str, number: WrittenNumber) -> Value | None:
 def _ends(low: Value, high: Value, match: re.Match[str]) -> tuple[Value, Value]:
     """Both ends of a range: a currency or scale that is written once is of both ("$5.1–5.2 bn")."""
     if low.unit in CODES and not high.unit:
-        high = replace(high, kind="quantity", unit=low.unit)
+        high = high._replace(kind="quantity", unit=low.unit)
     written = _written(match)
     scale = abs(high.number) / written if written else 1.0
     if not low.raw[-1:].isdigit() or (low.unit and low.unit != high.unit) or (scale == 1.0 and high.unit not in CODES):
         return low, high  # the minutes of "eight to ten minutes" are ten's
     number = low.number * scale if low.number * scale <= high.number else low.number
-    return replace(low, kind=high.kind, unit=high.unit, number=number), high
+    return low._replace(kind=high.kind, unit=high.unit, number=number), high
 
 
 def _value(match: re.Match[str]) -> Value:
@@ -539,4 +539,4 @@ def _meant(value: Value, scale: _Scale | None) -> Value | None:
     if scale is None or (value.unit and value.unit not in CODES) or _OWN.search(value.raw):
         return None
     unit = value.unit or scale.currency
-    return replace(value, number=value.number * scale.factor, unit=unit, kind="quantity" if unit else value.kind)
+    return value._replace(number=value.number * scale.factor, unit=unit, kind="quantity" if unit else value.kind)

@@ -7,8 +7,8 @@ Units are converted by pint, which is loaded on first use and asked once per uni
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from datetime import date
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -23,6 +23,7 @@ __all__ = [
     "NO_AMOUNT",
     "NUMBER_WORDS",
     "DateRange",
+    "StatedValues",
     "Value",
     "WrittenNumber",
     "base",
@@ -31,7 +32,6 @@ __all__ = [
     "same_kind",
     "same_value",
     "says",
-    "says_any",
     "unit_of",
     "written_numbers",
 ]
@@ -46,8 +46,7 @@ HALF_CLOCK: Final = "clock of 12 hours"
 """The same where before or after noon is not said: 5:30 is 17:30 as well."""
 
 
-@dataclass(frozen=True, slots=True)
-class DateRange:
+class DateRange(NamedTuple):
     """A closed interval of days; without a beginning it starts at `date.min`, without an end it ends at `date.max`."""
 
     first: date
@@ -64,8 +63,7 @@ class DateRange:
         return self.first == date.min or self.last == date.max
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """One value at `text[start:end]`. `kind`: date, clock (a time of the day), quantity (with a unit), version, number.
 
     `dates` is the interval that a date names; `bounds` the one that it delimits ("before 2023", "since May 2024").
@@ -155,21 +153,66 @@ def says(value: Value, given: Value) -> bool:
     return same_value(value, given)
 
 
-def says_any(value: Value, given: Iterable[Value]) -> bool:
-    """Whether one of the values `given` says `value` (see `says`); numbers of one unit are compared at once."""
-    if value.dates or value.kind in NO_AMOUNT:
-        return any(says(value, other) for other in given)
-    number, unit = value.number, value.unit
-    for other in given:
-        if other.dates or other.kind in NO_AMOUNT:
-            if says(value, other):
-                return True
-        elif unit == other.unit or not unit or not other.unit:
-            if number == other.number or _close(number, other.number, 1e-9):
-                return True
-        elif says(value, other):
+class StatedValues:
+    """The values of a text, ready to be asked for one."""
+
+    def __init__(self, found: Sequence[Value]) -> None:
+        self.dates = tuple(value for value in found if value.dates)
+        self._raw = frozenset(value.raw for value in found)
+        self._spans = [(value.dates, value) for value in self.dates if value.dates]
+        others = [value for value in found if not value.dates]
+        self._no_amounts = [value for value in others if value.kind in NO_AMOUNT]
+        amounts: dict[str, list[Value]] = {}
+        for value in others:
+            if value.kind not in NO_AMOUNT:
+                amounts.setdefault(value.unit, []).append(value)
+        self._amounts = {unit: (sorted(one.number for one in alike), alike) for unit, alike in amounts.items()}
+
+    def holds(self, value: Value) -> bool:
+        """Whether one of them says a value, or is written alike: "131.750" is read as thousands or not, by the text
+        around it."""
+        return value.raw in self._raw or self.says(value)
+
+    def says(self, value: Value) -> bool:
+        """Whether one of them says a value (see `says`); numbers of one unit are compared at once."""
+        if value.dates:
+            first, last, is_single = value.dates.first, value.dates.last, value.other_dates is None
+            for dates, other in self._spans:
+                if is_single and other.other_dates is None and (dates.last < first or last < dates.first):
+                    continue
+                if says(value, other):
+                    return True
+            return False
+        if any(says(value, other) for other in self._no_amounts):
             return True
+        if value.kind in NO_AMOUNT:
+            return any(says(value, other) for _, alike in self._amounts.values() for other in alike)
+        for unit, (numbers, alike) in self._amounts.items():
+            if unit == value.unit or not unit or not value.unit:
+                if _has_close(numbers, value.number):
+                    return True
+            elif _are_comparable(value.unit, unit) and any(says(value, other) for other in alike):
+                return True
+        return False
+
+
+def _has_close(numbers: Sequence[float], number: float) -> bool:
+    """Whether one of some numbers, in order, is the same as another one."""
+    slack = 2e-9 * max(1.0, abs(number))
+    place = bisect_left(numbers, number - slack)
+    while place < len(numbers) and numbers[place] <= number + slack:
+        if number == numbers[place] or _close(number, numbers[place], 1e-9):
+            return True
+        place += 1
     return False
+
+
+@lru_cache(maxsize=1024)
+def _are_comparable(one: str, other: str) -> bool:
+    """Whether an amount in one unit can be the same as one in another."""
+    if {one, other} <= DEGREES and "degree" in (one, other):
+        return True
+    return one not in CODES and other not in CODES and base(one)[0] == base(other)[0]
 
 
 def covers(given: Value, value: Value) -> bool:

@@ -9,12 +9,12 @@ from hypothesis import given, strategies as st
 
 from ragtrace.coverage.values import (
     DateRange,
+    StatedValues,
     date_ranges,
     overlap,
     same_kind,
     same_value,
     says,
-    says_any,
     values,
 )
 from tests.coverage.values.quantities import quantity_of
@@ -184,6 +184,6 @@ def test_one_of_several_values_is_said_as_each_alone(one: str) -> None:
     """Of any kind: numbers of one unit, those that are converted, dates, versions."""
     (value,) = values(one)
     others = [other for text in SAID for other in values(text)]
-    assert [says_any(value, [other]) for other in others] == [says(value, other) for other in others]
-    assert says_any(value, others)
-    assert not says_any(value, [other for other in others if not says(value, other)])
+    assert [StatedValues([other]).says(value) for other in others] == [says(value, other) for other in others]
+    assert StatedValues(others).says(value)
+    assert not StatedValues([other for other in others if not says(value, other)]).says(value)

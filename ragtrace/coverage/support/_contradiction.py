@@ -11,23 +11,23 @@ the same word ("A acquired B"), both active or both passive.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import combinations, islice
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ragtrace.coverage.support._placement import Placed, Relation, Switch, likeness, relations
-from ragtrace.coverage.support.readings import Reading, SentenceWindow, Statement, Vocabulary
+from ragtrace.coverage.support._placement import Placed, Spots, Switch, likeness
+from ragtrace.coverage.support.readings import Rarities, Reading, SentenceWindow, Statement, containment
 from ragtrace.coverage.text import content_stems, is_content, stem
 from ragtrace.coverage.values import Value, same_kind, says
 
-__all__ = ["Finding", "Origin", "compare", "containment", "opposition", "rarities_of"]
+__all__ = ["Finding", "Origin", "compare", "opposition"]
 
 Origin: TypeAlias = Literal["stated", "computed", "unproven", "unknown", "asked"]
 _OriginOf: TypeAlias = Callable[[Value], Origin]
 _ValueKind: TypeAlias = Literal["same", "unit", "value"]
+_Relation: TypeAlias = Literal["same", "loosely", "other"]
 
 SAME_MATTER: Final = 0.3  # share of a claim's words, by rarity, that such a sentence holds, or of its own in the claim
 SAME_LENGTH: Final = 0.15  # months and years differ by this share of their days
@@ -60,7 +60,6 @@ IN_ITS_CASE: Final = 0.65  # how sure it is that a value of another case is wron
 MOST_CASES: Final = 5  # values of one kind, each with a condition of its own, that a sentence and those beside it have
 _PARTING: Final = re.compile(r"[,;:]\s|\b(?:and|but|while|whereas)\b", re.IGNORECASE)
 _ASIDE: Final = re.compile(r"(?:\bnot|n['’]t)\s*,[^,.;]{1,60},", re.IGNORECASE)
-_IF: Final = re.compile(r"\b(?:if|unless|otherwise)\b", re.IGNORECASE)
 _BOUNDS: Final = frozenset(("limit", "level", "order"))  # opposites that two cases of one sentence may have
 _POUNDS: Final = frozenset(("GBP", "lb"))
 _WRITTEN_OUT: Final = re.compile(r"\d[^.;\n]*?(?:=|≈)\s?\W{0,3}$")
@@ -99,21 +98,44 @@ class Said(NamedTuple):
         return Said(max(self.same, more.same), closest.other, closest.reason, closest.needed)
 
 
-_AGREES: Final = Said()
-"""Stands for what a sentence says the same, until something else is said closely enough for that to matter."""
+_UNHEARD: Final = Said()
+"""Stands for something else that is not said closely enough to matter."""
+
+
+class _Around:
+    """Which of a claim's values the sentences of a chunk state, or a row of a table: looked up where it matters."""
+
+    def __init__(self, claimed: Sequence[Value], reading: Reading, tabled: Set[int]) -> None:
+        self._claimed = claimed
+        self._reading = reading
+        self._tabled = tabled
+        self._stated: dict[int, tuple[bool, ...]] = {}
+
+    def states(self, at: int, place: int) -> bool:
+        """Whether a value is stated in a table, or right before or behind a sentence."""
+        stated = self._stated.get(place)
+        if stated is None:
+            value, reading = self._claimed[place], self._reading
+            each = (sentence.stated.holds(value) for sentence in reading.sentences)
+            stated = self._stated[place] = tuple(each) if reading.stated.holds(value) else ()
+        is_beside = bool(stated) and (stated[at - 1 : at] == (True,) or stated[at + 1 : at + 2] == (True,))
+        return is_beside or place in self._tabled
+
+    def neighbors(self, at: int) -> list[Placed]:
+        """The sentences right before and behind one."""
+        sentences = self._reading.sentences
+        return [each.placed for each in (*sentences[max(0, at - 1) : at], *sentences[at + 1 : at + 2])]
 
 
 class _Near(NamedTuple):
     """A sentence that may speak of the same as a claim: its place in the chunk, the share of the claim's words that it
-    has, what its values are to those of the claim, which of these the sentences before and behind it state, or a row of
-    a table, those two sentences, and the words of the question."""
+    has, what its values are to those of the claim, what stands around it, and the words of the question."""
 
     at: int
     placed: Placed
     held: float
-    related: Sequence[Sequence[Relation | None]]
-    beside: Set[Value] = frozenset()
-    neighbors: Sequence[Placed] = ()
+    related: Sequence[Sequence[_Relation | None]]
+    around: _Around
     words: Set[str] = frozenset()
 
 
@@ -144,21 +166,6 @@ def opposition(findings: Iterable[Finding]) -> tuple[float, str | None]:
     return (worst.contradiction, worst.reason) if worst else (0.0, None)
 
 
-class Rarities(NamedTuple):
-    """How rare each word of a claim is, and the sum of it."""
-
-    weights: Mapping[str, float]
-    total: float
-
-
-def containment(statement: Statement, words: frozenset[str], rarities: Rarities) -> float:
-    """The share of the claim's words that `words` holds, weighed by rarity, in [0, 1]; 1 for a claim without words."""
-    if not rarities.total:
-        return 1.0
-    shared = math.fsum(map(rarities.weights.__getitem__, statement.words & words))  # the same in every order
-    return min(1.0, shared / rarities.total)
-
-
 def compare(
     statement: Statement,
     readings: Sequence[Reading],
@@ -179,33 +186,52 @@ def compare(
     doubted = {key for sentences in spoken for said in sentences for key, each in said.items() if each.is_close}
     if not doubted:
         return [Finding()] * len(near)
-    doubted_places = {key for key in doubted if not key.startswith("value ")}
+    is_place_doubted = not all(key.startswith("value ") for key in doubted)
     for sentences, found in zip(near, spoken, strict=True):  # what agrees matters only where something does not
         for place, sentence in enumerate(sentences):
-            if not doubted_places.isdisjoint(found[place]):
+            if is_place_doubted:
                 found[place] = _joined(_spoken(placed, sentence, origin_of, is_turned=turned, with_agreed=True))
             for key, same in _same_values(placed, sentence, doubted):
                 found[place][key] = found[place][key].joined(same) if key in found[place] else same
     return [_finding(sentences, found, doubted) for sentences, found in zip(near, spoken, strict=True)]
 
 
-def _in_tables(claimed: Sequence[Value], readings: Sequence[Reading]) -> frozenset[Value]:
-    """The values of a claim that a row of a table states: what tells its place are the heads, and no words around."""
+def _in_tables(claimed: Sequence[Value], readings: Sequence[Reading]) -> frozenset[int]:
+    """The places of a claim's values that a row of a table states: heads tell what they are of, and no words around."""
     rows = [each for reading in readings if _CELL in reading.text for each in reading.sentences if _CELL in each.text]
-    return frozenset(value for value in claimed if any(row.stated.holds(value) for row in rows))
+    return frozenset(place for place, value in enumerate(claimed) if any(row.stated.holds(value) for row in rows))
 
 
 def _near(
-    statement: Statement, reading: Reading, rarities: Rarities, tabled: frozenset[Value], asked: Set[str]
+    statement: Statement, reading: Reading, rarities: Rarities, tabled: Set[int], asked: Set[str]
 ) -> Iterator[_Near]:
+    around = _Around(statement.values, reading, tabled)
     for at, sentence in enumerate(reading.sentences):
         held = containment(statement, sentence.words, rarities)
-        if max(held, _own(statement, sentence)) >= SAME_MATTER:
-            beside = (*reading.sentences[max(0, at - 1) : at], *reading.sentences[at + 1 : at + 2])
-            stated = {value for value in statement.values if any(each.stated.holds(value) for each in beside)}
-            related = relations(statement.placed, sentence.placed, MOST)
-            neighbors = tuple(each.placed for each in beside)
-            yield _Near(at, sentence.placed, held, related, stated | tabled, neighbors, asked)
+        if held >= SAME_MATTER or _own(statement, sentence) >= SAME_MATTER:
+            related = _relations(statement.placed, sentence.placed)
+            yield _Near(at, sentence.placed, held, related, around, asked)
+
+
+def _relations(claimed: Placed, given: Placed) -> list[list[_Relation | None]]:
+    """What each of the first `MOST` values of a sentence is to each value of a claim: the same; the same, of another
+    kind, as a number without its unit is; another one of the same kind; or None of these."""
+    stated = given.values[:MOST]
+    return [[_relation(value, other) for other in stated] for value in claimed.values] if stated else []
+
+
+def _relation(value: Value, stated: Value) -> _Relation | None:
+    dates, given = value.dates, stated.dates
+    if (dates is None) != (given is None):
+        return None
+    if dates and given and value.other_dates is None and stated.other_dates is None:  # nearly always
+        if dates.last < given.first or given.last < dates.first:
+            return "other"
+        if dates == given and value.bounds is None and stated.bounds is None:
+            return "same"
+    if same_kind(value, stated):
+        return "same" if says(value, stated) else "other"
+    return "loosely" if says(value, stated) else None
 
 
 def _joined(spoken: Iterable[tuple[str, Said]]) -> dict[str, Said]:
@@ -234,19 +260,19 @@ def _own(statement: Statement, sentence: SentenceWindow) -> float:
 def _spoken(
     claimed: Placed, sentence: _Near, origin_of: _OriginOf, *, is_turned: bool, with_agreed: bool = False
 ) -> Iterator[tuple[str, Said]]:
-    """What a sentence says of each thing of a claim. with_agreed: how closely it says the same as well, which takes
-    longer; without it, `_AGREES` may stand for that."""
+    """What a sentence says of each thing of a claim. Without with_agreed only what else it says, and of values also of
+    which: how closely it says the same takes longer, and matters only where something else is close."""
     given, held, related = sentence.placed, sentence.held, sentence.related
     if claimed.values and given.values:
         yield from _of_values(claimed, sentence, origin_of)
     if not is_turned:
         yield from _of_opposites(claimed, given, held, with_agreed=with_agreed)
-    if not is_turned and (claimed.heads or given.heads):
-        yield from _of_negations(claimed, given, held)
+        if claimed.heads or given.heads:
+            yield from _of_negations(claimed, given, held, with_agreed=with_agreed)
     if "only" in claimed.text:
         yield from _of_only(claimed, given, held)
     for pair, same, other in _exchanges(claimed, given, held, related, with_agreed=with_agreed):
-        yield pair, Said(same, other, f"{pair} are exchanged", NEEDED["exchange"]) if same or other else _AGREES
+        yield pair, Said(same, other, f"{pair} are exchanged", NEEDED["exchange"])
 
 
 def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterator[tuple[str, Said]]:
@@ -254,6 +280,8 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
     evidence, held, related = sentence.placed, sentence.held, sentence.related
     same_places = frozenset(index for row in related for index, relation in enumerate(row) if relation == "same")
     kinds: dict[int, list[tuple[int, _ValueKind]]] = {}
+    said: set[int] = set()
+    others: set[int] = set()
     for place, row in enumerate(related[:MOST]):
         number = claimed.values[place].number
         for index, relation in enumerate(row):
@@ -261,12 +289,13 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
                 continue  # as `_kind` would say: nothing
             if kind := _kind(claimed, place, evidence, index, relation, same_places):
                 kinds.setdefault(place, []).append((index, kind))
-    said = {place for place, kinds_there in kinds.items() if any(kind == "same" for _, kind in kinds_there)}
-    is_other = sum(place not in said and any(kind == "value" for _, kind in kinds[place]) for place in kinds) > 1
+                if kind != "unit":
+                    (said if kind == "same" else others).add(place)
+    is_other = len(others - said) > 1
     for place, kinds_there in kinds.items():
         value, span = claimed.values[place], claimed.spans[place]
-        is_near = place in said or value in sentence.beside
-        is_compared = is_near and any(kind == "value" for _, kind in kinds_there)
+        is_beside = place in others and sentence.around.states(sentence.at, place)
+        is_compared = place in others and (place in said or is_beside)
         if is_compared and (cases := _cases_around(value, sentence)):
             own = _own_case(cases, claimed, sentence)
             if own is None and place in said:
@@ -294,19 +323,23 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
             is_table = len(evidence.values) >= CROWDED or _CELL in evidence.text
             if origin == "asked" or (origin in ("stated", "computed") and is_table):
                 continue
-            if kind == "value" and (value in sentence.beside or (origin != "unknown" and value.unit != stated.unit)):
+            if kind == "value" and (is_beside or (origin != "unknown" and value.unit != stated.unit)):
                 continue  # "Ground 4: two months' rent. Notice: 14 days."; years are not altered to weeks
             if value.kind == "number" and not claimed.counts[place]:
                 origin = "stated"  # that both count the same is not known
             needed = NEEDED["unit"] if kind == "unit" and origin != "stated" else NEEDED[origin]
             fewest = 1 if origin == "unknown" else FEWEST_AROUND
             alike = likeness(claimed.around(*span), evidence.around(*where), held, fewest)
-            yield f"value {place}", Said(0.0, alike, f"{value.raw}, the evidence says {stated.raw}", needed)
+            is_close = alike >= needed
+            reason = f"{value.raw}, the evidence says {stated.raw}" if is_close else ""
+            yield f"value {place}", Said(0.0, alike, reason, needed) if is_close else _UNHEARD
 
 
 def _cases_around(value: Value, sentence: _Near) -> list[_Case]:
     """The cases of which a sentence tells, with those beside it, where a value is that of one of them; else none."""
-    cases = [case for each in (sentence.placed, *sentence.neighbors) for case in _cases(each, value)]
+    cases = [
+        case for each in (sentence.placed, *sentence.around.neighbors(sentence.at)) for case in _cases(each, value)
+    ]
     return cases if 1 < len(cases) <= MOST_CASES and any(says(value, case.value) for case in cases) else []
 
 
@@ -373,7 +406,7 @@ def _same_values(claimed: Placed, sentence: _Near, keys: Set[str]) -> Iterator[t
 
 
 def _kind(
-    claimed: Placed, place: int, evidence: Placed, index: int, relation: Relation | None, same_places: Set[int]
+    claimed: Placed, place: int, evidence: Placed, index: int, relation: _Relation | None, same_places: Set[int]
 ) -> _ValueKind | None:
     """What a value of a sentence is to one of the claim: the same, the same number of another unit, or another value
     that could stand in its place; None for none of these. same_places: values of the sentence that the claim states."""
@@ -423,17 +456,15 @@ def _swapped(claimed: Placed, place: int, given: Placed, at: int) -> Value | Non
 def _of_opposites(claimed: Placed, given: Placed, held: float, *, with_agreed: bool) -> Iterator[tuple[str, Said]]:
     if claimed.switches_by_kind.keys().isdisjoint(given.switches_by_kind):
         return
-    has_cases = len(_IF.findall(given.text)) > 1
     agreeing: dict[tuple[int, int], bool] = {}
     for own, switch in enumerate(claimed.switches[:MOST]):
-        if has_cases and switch.kind in _BOUNDS:
+        if switch.loose or switch.kind not in given.switches_by_kind or (switch.kind in _BOUNDS and given.has_cases):
             continue  # ready "after 48 hours if it is up to 3 cm thick, after 60 if it is thicker"
-        for there in given.switches_by_kind.get(switch.kind, ()) if not switch.loose else ():
+        for there in given.switches_by_kind[switch.kind]:
             if there < MOST and (agrees := _agrees(claimed, own, given, there)) is not None:
                 agreeing[own, there] = agrees
     opposed = [places for places, agrees in agreeing.items() if not agrees]
     if not opposed and not with_agreed:
-        yield from ((f"opposite {own}", _AGREES) for own, _ in set(agreeing))
         return
     alike = {
         (own, there): likeness(claimed.around(*_ends(claimed, own)), given.around(*_ends(given, there)), held)
@@ -526,19 +557,20 @@ def _is_put_otherwise(claimed: Placed, switch: Switch, given: Placed, other: Swi
     return len(claimed.negations) % 2 != len(given.negations) % 2
 
 
-def _of_negations(claimed: Placed, given: Placed, held: float) -> Iterator[tuple[str, Said]]:
+def _of_negations(claimed: Placed, given: Placed, held: float, *, with_agreed: bool) -> Iterator[tuple[str, Said]]:
     """A word that one of both negates, and the other has in a clause without any negation."""
     shared = (claimed.head_terms | given.head_terms) & claimed.term_set & given.term_set
     for term in filter(is_content, shared):
+        there_all = list(islice(given.spots(term), MOST))
+        pairs = [(own, there) for own in islice(claimed.spots(term), MOST) for there in there_all]
+        opposed = [(own, there) for own, there in pairs if _is_negated_otherwise(claimed, own, given, there)]
+        if not opposed and not with_agreed:
+            continue
         alike: dict[tuple[int, int], float] = {}
-        opposed: list[tuple[int, int]] = []
-        for own in islice(claimed.spots(term), MOST):
-            for there in islice(given.spots(term), MOST):
-                around, beside = claimed.around(own, own), given.around(there, there)
-                is_alone = not around.total and not beside.total  # "Do not freeze."
-                alike[own, there] = 1.0 if is_alone else likeness(around, beside, held)
-                if _is_negated_otherwise(claimed, own, given, there):
-                    opposed.append((own, there))
+        for own, there in pairs:
+            around, beside = claimed.around(own, own), given.around(there, there)
+            is_alone = not around.total and not beside.total  # "Do not freeze."
+            alike[own, there] = 1.0 if is_alone else likeness(around, beside, held)
         for own, _, said in _contrasted(alike, opposed):
             reason = f"“{claimed.words[own]}” {NEGATED}"
             yield f"turn {own}", said._replace(reason=reason, needed=NEEDED["turn"])
@@ -558,13 +590,7 @@ def _is_negated_otherwise(claimed: Placed, own: int, given: Placed, there: int) 
     return claimed.turning(own) == given.turning(there) and not claimed.is_other_case(own, given, there)
 
 
-def rarities_of(statement: Statement, vocabulary: Vocabulary) -> Rarities:
-    """The rarities of a claim's words."""
-    weights = {word: vocabulary.weight(word) for word in statement.words}
-    return Rarities(weights, math.fsum(weights.values()))
-
-
-MOST_EXCHANGED: Final = 12  # names, and values, of a claim that are compared two by two
+MOST_EXCHANGED: Final = 12  # values of a claim that are compared two by two
 TABLE_VALUES: Final = 8  # values of a sentence from which it is a table
 BETWEEN: Final = 9  # words between two names that a word of both relates
 NEGATED: Final = "is negated against the evidence"
@@ -586,8 +612,6 @@ _BESIDE: Final = frozenset("of for in on at during within per with".split())
 _TOWARDS: Final = frozenset(("to", "from"))
 _ARTICLES: Final = frozenset("the a an each every our your their its this these".split())
 
-_Spans: TypeAlias = Sequence[tuple[int, int]]
-
 
 class _Spot(NamedTuple):
     first: int
@@ -598,30 +622,23 @@ def _exchanges(
     claimed: Placed,
     evidence: Placed,
     held: float,
-    related: Sequence[Sequence[Relation | None]],
+    related: Sequence[Sequence[_Relation | None]],
     *,
     with_agreed: bool,
 ) -> Iterator[tuple[str, float, float]]:
     """Of each two that a sentence has what they are, and how surely they stand there as in the claim and exchanged,
-    each in [0, 1]; of those that are not exchanged 0 and 0 without `with_agreed`. held: the share of the claim's words
-    that the sentence has; related: `relations` of the values."""
+    each in [0, 1]; without `with_agreed` only of those that are exchanged. held: the share of the claim's words that
+    the sentence has; related: `_relations` of the values."""
     values = _shared_values(claimed, evidence, related) if min(len(claimed.values), len(evidence.values)) > 1 else []
     for kind in dict.fromkeys(_kind_of(claimed, own) for own, _ in values) if len(values) > 1 else ():
         alike = [both for both in values if _kind_of(claimed, both[0]) == kind]
         yield from _exchanged(claimed, evidence, alike, held, VALUES_CROSSED, with_agreed)
-    if _have_two_in_common(claimed.names, evidence.names, claimed.all_name_terms, evidence.all_name_terms):
-        names = _shared(claimed.names, claimed.name_terms, evidence.names, evidence.name_terms)
+    names = _shared(claimed.name_spots, evidence.name_spots)
+    if len(names) > 1:
         yield from _names(claimed, evidence, names, held, NAMES_CROSSED, with_agreed)
-    if held >= ROLES_HELD and _have_two_in_common(
-        claimed.roles, evidence.roles, claimed.all_role_terms, evidence.all_role_terms
-    ):
-        roles = _shared(claimed.roles, claimed.role_terms, evidence.roles, evidence.role_terms)
+    roles = _shared(claimed.role_spots, evidence.role_spots) if held >= ROLES_HELD else []
+    if len(roles) > 1:
         yield from _names(claimed, evidence, roles, held, ROLES_CROSSED, with_agreed)
-
-
-def _have_two_in_common(own: _Spans, given: _Spans, own_terms: Set[str], given_terms: Set[str]) -> bool:
-    """Whether two of the names or roles of a claim may stand in a sentence: they have no word in common."""
-    return len(own) > 1 and len(given) > 1 and len(own_terms & given_terms) > 1
 
 
 def _names(
@@ -634,14 +651,17 @@ def _names(
 ) -> Iterator[tuple[str, float, float]]:
     yield from _exchanged(claimed, given, names, held, needed, with_agreed)
     for (one, one_there), (two, two_there) in combinations(names, 2):
-        (first, first_there), (second, second_there) = sorted([(one, one_there), (two, two_there)])
+        first, first_there, second, second_there = one, one_there, two, two_there
+        if two < one:
+            first, first_there, second, second_there = two, two_there, one, one_there
+        is_straight = first_there.last < second_there.first
+        if is_straight and not with_agreed:
+            continue
         if _are_beside(claimed, first, second) or _are_beside(given, *sorted((first_there, second_there))):
             continue
-        pair = f"{_written(claimed, first)} and {_written(claimed, second)}"
-        pair = f"the order of {pair}"
-        if first_there.last < second_there.first:
-            agreed = _related(claimed, first, second, given, first_there, second_there) if with_agreed else 0.0
-            yield pair, agreed * held, 0.0
+        pair = f"the order of {_written(claimed, first)} and {_written(claimed, second)}"
+        if is_straight:
+            yield pair, _related(claimed, first, second, given, first_there, second_there) * held, 0.0
         else:
             yield pair, 0.0, _related(claimed, first, second, given, second_there, first_there) * held
 
@@ -659,7 +679,7 @@ def _behind(placed: Placed, spot: _Spot) -> str:
 
 
 def _shared_values(
-    claimed: Placed, given: Placed, related: Sequence[Sequence[Relation | None]]
+    claimed: Placed, given: Placed, related: Sequence[Sequence[_Relation | None]]
 ) -> list[tuple[_Spot, _Spot]]:
     """The values of a claim that a sentence states once, with their places in both."""
     if len(given.values) > TABLE_VALUES or sum(row.count("same") for row in related) < 2:  # it takes two
@@ -677,20 +697,10 @@ def _kind_of(placed: Placed, spot: _Spot) -> tuple[str, str]:
     return value.kind, value.unit
 
 
-def _shared(
-    own: Sequence[tuple[int, int]],
-    own_terms: Sequence[frozenset[str]],
-    given: Sequence[tuple[int, int]],
-    given_terms: Sequence[frozenset[str]],
-) -> list[tuple[_Spot, _Spot]]:
+def _shared(own: Spots, given: Spots) -> list[tuple[_Spot, _Spot]]:
     """The names or roles of a claim that a sentence has once, with their places in both."""
-    ours, theirs = own_terms[:MOST_EXCHANGED], given_terms[:MOST_EXCHANGED]
-    found = []
-    for place, terms in zip(own, ours, strict=False):
-        there = [at for at, others in enumerate(theirs) if not terms.isdisjoint(others)]
-        if len(there) == 1 and sum([not terms.isdisjoint(others) for others in ours]) == 1:
-            found.append((_Spot(*place), _Spot(*given[there[0]])))
-    return found
+    both = ((span, given.one_with(terms)) for span, terms in own.single)
+    return [(_Spot(*span), _Spot(*there)) for span, there in both if there is not None]
 
 
 def _exchanged(
@@ -701,20 +711,18 @@ def _exchanged(
     needed: float,
     with_agreed: bool,
 ) -> Iterator[tuple[str, float, float]]:
-    if len(shared) < 2:
-        return
     around = [(claimed.sharply_around(*own), given.sharply_around(*there)) for own, there in shared]
     for (at, one), (to, two) in combinations(enumerate(around), 2):
-        pair = f"the places of {_written(claimed, shared[at][0])} and {_written(claimed, shared[to][0])}"
         there = likeness(one[0], two[1], held)
         back = likeness(two[0], one[1], held) if there >= needed else 0.0
         if back < needed and not with_agreed:
-            yield pair, 0.0, 0.0
             continue
         crossed, straight = there + back, likeness(one[0], one[1], held) + likeness(two[0], two[1], held)
         is_copy = needed == ROLES_CROSSED  # all words around but the other role's are the same in both places
         is_exchanged = back >= needed and straight < (NEARLY if is_copy else STRAIGHT) * crossed
-        yield pair, 0.0 if is_copy and is_exchanged else straight / 2, crossed / 2 if is_exchanged else 0.0
+        if is_exchanged or with_agreed:
+            pair = f"the places of {_written(claimed, shared[at][0])} and {_written(claimed, shared[to][0])}"
+            yield pair, 0.0 if is_copy and is_exchanged else straight / 2, crossed / 2 if is_exchanged else 0.0
 
 
 def _related(claimed: Placed, first: _Spot, second: _Spot, given: Placed, one: _Spot, two: _Spot) -> float:
