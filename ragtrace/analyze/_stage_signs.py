@@ -508,4 +508,4 @@ def _copied(statement: Statement, window: SentenceWindow) -> float:
 
 
 def _stands(word: str, ground: Ground) -> bool:
-    return word in ground.vocabulary or (len(word) >= 4 and word[:4] in ground.stems)
+    return word in ground.vocabulary or ground.begins(word)

@@ -15,10 +15,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import combinations, islice
+from math import fsum
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ragtrace.coverage.support._placement import Placed, Spots, Switch, likeness
-from ragtrace.coverage.support.readings import Rarities, Reading, SentenceWindow, Statement, containment
+from ragtrace.coverage.support.readings import Rarities, Reading, Statement
 from ragtrace.coverage.text import content_stems, is_content, stem
 from ragtrace.coverage.values import Value, same_kind, says
 
@@ -182,17 +183,18 @@ def compare(
     tabled = _in_tables(statement.values, readings)
     near = [list(_near(statement, reading, rarities, tabled, asked)) for reading in readings]
     turned = statement.is_turned
-    spoken = [[_joined(_spoken(placed, sentence, origin_of, is_turned=turned)) for sentence in each] for each in near]
+    spoken = [[_spoken(placed, sentence, origin_of, is_turned=turned) for sentence in each] for each in near]
     doubted = {key for sentences in spoken for said in sentences for key, each in said.items() if each.is_close}
     if not doubted:
         return [Finding()] * len(near)
     is_place_doubted = not all(key.startswith("value ") for key in doubted)
+    values = [place for place in range(min(MOST, len(placed.values))) if f"value {place}" in doubted]
     for sentences, found in zip(near, spoken, strict=True):  # what agrees matters only where something does not
         for place, sentence in enumerate(sentences):
             if is_place_doubted:
-                found[place] = _joined(_spoken(placed, sentence, origin_of, is_turned=turned, with_agreed=True))
-            for key, same in _same_values(placed, sentence, doubted):
-                found[place][key] = found[place][key].joined(same) if key in found[place] else same
+                found[place] = _spoken(placed, sentence, origin_of, is_turned=turned, with_agreed=True)
+            if values and sentence.related:
+                _hear(found[place], _same_values(placed, sentence, values))
     return [_finding(sentences, found, doubted) for sentences, found in zip(near, spoken, strict=True)]
 
 
@@ -206,11 +208,15 @@ def _near(
     statement: Statement, reading: Reading, rarities: Rarities, tabled: Set[int], asked: Set[str]
 ) -> Iterator[_Near]:
     around = _Around(statement.values, reading, tabled)
+    words, weight_of, total = statement.words, rarities.weights.__getitem__, rarities.total
     for at, sentence in enumerate(reading.sentences):
-        held = containment(statement, sentence.words, rarities)
-        if held >= SAME_MATTER or _own(statement, sentence) >= SAME_MATTER:
-            related = _relations(statement.placed, sentence.placed)
-            yield _Near(at, sentence.placed, held, related, around, asked)
+        shared = words & sentence.words
+        held = min(1.0, fsum(map(weight_of, shared)) / total) if total else 1.0  # as `containment`
+        if held < SAME_MATTER:
+            count = len(sentence.words)  # a claim may join what two sentences say
+            if count < FEWEST or len(shared) / count < SAME_MATTER:
+                continue
+        yield _Near(at, sentence.placed, held, _relations(statement.placed, sentence.placed), around, asked)
 
 
 def _relations(claimed: Placed, given: Placed) -> list[list[_Relation | None]]:
@@ -234,55 +240,55 @@ def _relation(value: Value, stated: Value) -> _Relation | None:
     return "loosely" if says(value, stated) else None
 
 
-def _joined(spoken: Iterable[tuple[str, Said]]) -> dict[str, Said]:
-    found: dict[str, Said] = {}
+def _hear(found: dict[str, Said], spoken: Iterable[tuple[str, Said]]) -> None:
+    """Add what is said to what was said before."""
     for key, said in spoken:
         found[key] = found[key].joined(said) if key in found else said
-    return found
 
 
 def _finding(sentences: Sequence[_Near], spoken: Sequence[Mapping[str, Said]], doubted: Set[str]) -> Finding:
-    both = zip(sentences, spoken, strict=True)
-    against = frozenset(sentence.at for sentence, said in both if _opposes_any(said.values()))
-    return Finding(_joined((key, each) for said in spoken for key, each in said.items() if key in doubted), against)
-
-
-def _opposes_any(said: Iterable[Said]) -> bool:
-    return any(each.other >= each.needed and each.opposes for each in said)
-
-
-def _own(statement: Statement, sentence: SentenceWindow) -> float:
-    """The share of a sentence's words that the claim has: a claim may join what two sentences say."""
-    count = len(sentence.words)
-    return len(sentence.words & statement.words) / count if count >= FEWEST else 0.0
+    against: list[int] = []
+    found: dict[str, Said] = {}
+    for sentence, said in zip(sentences, spoken, strict=True):
+        if said:
+            _hear(found, ((key, each) for key, each in said.items() if key in doubted))
+            if any(each.other >= each.needed and each.opposes for each in said.values()):
+                against.append(sentence.at)
+    return Finding(found, frozenset(against))
 
 
 def _spoken(
     claimed: Placed, sentence: _Near, origin_of: _OriginOf, *, is_turned: bool, with_agreed: bool = False
-) -> Iterator[tuple[str, Said]]:
+) -> dict[str, Said]:
     """What a sentence says of each thing of a claim. Without with_agreed only what else it says, and of values also of
     which: how closely it says the same takes longer, and matters only where something else is close."""
     given, held, related = sentence.placed, sentence.held, sentence.related
-    if claimed.values and given.values:
-        yield from _of_values(claimed, sentence, origin_of)
+    found: dict[str, Said] = {}
+    if related:
+        _hear(found, _of_values(claimed, sentence, origin_of))
     if not is_turned:
-        yield from _of_opposites(claimed, given, held, with_agreed=with_agreed)
+        if not claimed.switches_by_kind.keys().isdisjoint(given.switches_by_kind):
+            _hear(found, _of_opposites(claimed, given, held, with_agreed=with_agreed))
         if claimed.heads or given.heads:
-            yield from _of_negations(claimed, given, held, with_agreed=with_agreed)
+            _hear(found, _of_negations(claimed, given, held, with_agreed=with_agreed))
     if "only" in claimed.text:
-        yield from _of_only(claimed, given, held)
+        _hear(found, _of_only(claimed, given, held))
     for pair, same, other in _exchanges(claimed, given, held, related, with_agreed=with_agreed):
-        yield pair, Said(same, other, f"{pair} are exchanged", NEEDED["exchange"])
+        said = Said(same, other, f"{pair} are exchanged", NEEDED["exchange"])
+        found[pair] = found[pair].joined(said) if pair in found else said
+    return found
 
 
 def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterator[tuple[str, Said]]:
     """Other values in the place of a claim's; none where two of them are others, which tells of another case."""
     evidence, held, related = sentence.placed, sentence.held, sentence.related
-    same_places = frozenset(index for row in related for index, relation in enumerate(row) if relation == "same")
+    same_places = {index for row in related if "same" in row for index, each in enumerate(row) if each == "same"}
     kinds: dict[int, list[tuple[int, _ValueKind]]] = {}
     said: set[int] = set()
     others: set[int] = set()
     for place, row in enumerate(related[:MOST]):
+        if claimed.named[place]:
+            continue
         number = claimed.values[place].number
         for index, relation in enumerate(row):
             if relation is None and number != evidence.values[index].number:
@@ -384,25 +390,33 @@ def _read_cases(placed: Placed, like: Value) -> list[_Case]:
     return cases
 
 
-def _same_values(claimed: Placed, sentence: _Near, keys: Set[str]) -> Iterator[tuple[str, Said]]:
+def _same_values(claimed: Placed, sentence: _Near, places: Sequence[int]) -> Iterator[tuple[str, Said]]:
     """How closely a sentence says those values of the claim that another one is found in the place of."""
     given, held, related = sentence.placed, sentence.held, sentence.related
-    for place, span in enumerate(claimed.spans[:MOST]):
-        if span is None or f"value {place}" not in keys:
+    for place in places:
+        value, span, row = claimed.values[place], claimed.spans[place], related[place]
+        if span is None or ("same" not in row and "loosely" not in row and not _may_mean(value, given.values[:MOST])):
             continue
         same = [
             where
             for at, where in enumerate(given.spans[:MOST])
             if where
-            and _kind(claimed, place, given, at, related[place][at], frozenset()) == "same"
+            and _kind(claimed, place, given, at, row[at], frozenset()) == "same"
             and not _swapped(claimed, place, given, at)
         ]
-        cases = _cases_around(claimed.values[place], sentence) if same else []
+        cases = _cases_around(value, sentence) if same else []
         own = _own_case(cases, claimed, sentence) if cases else None
-        if own is not None and not says(claimed.values[place], own.value):
+        if own is not None and not says(value, own.value):
             continue  # that of another case
         for where in same:
             yield f"value {place}", Said(likeness(claimed.around(*span), given.around(*where), held, 1))
+
+
+def _may_mean(value: Value, stated: Sequence[Value]) -> bool:
+    """Whether one of some values is the same as another one although it does not say it (see `_kind`)."""
+    if value.dates:
+        return any(value.dates == other.dates for other in stated)
+    return any(value.number == other.number for other in stated)
 
 
 def _kind(
@@ -454,8 +468,6 @@ def _swapped(claimed: Placed, place: int, given: Placed, at: int) -> Value | Non
 
 
 def _of_opposites(claimed: Placed, given: Placed, held: float, *, with_agreed: bool) -> Iterator[tuple[str, Said]]:
-    if claimed.switches_by_kind.keys().isdisjoint(given.switches_by_kind):
-        return
     agreeing: dict[tuple[int, int], bool] = {}
     for own, switch in enumerate(claimed.switches[:MOST]):
         if switch.loose or switch.kind not in given.switches_by_kind or (switch.kind in _BOUNDS and given.has_cases):
@@ -633,12 +645,12 @@ def _exchanges(
     for kind in dict.fromkeys(_kind_of(claimed, own) for own, _ in values) if len(values) > 1 else ():
         alike = [both for both in values if _kind_of(claimed, both[0]) == kind]
         yield from _exchanged(claimed, evidence, alike, held, VALUES_CROSSED, with_agreed)
-    names = _shared(claimed.name_spots, evidence.name_spots)
-    if len(names) > 1:
-        yield from _names(claimed, evidence, names, held, NAMES_CROSSED, with_agreed)
-    roles = _shared(claimed.role_spots, evidence.role_spots) if held >= ROLES_HELD else []
-    if len(roles) > 1:
-        yield from _names(claimed, evidence, roles, held, ROLES_CROSSED, with_agreed)
+    for own, given, needed in (
+        (claimed.name_spots, evidence.name_spots, NAMES_CROSSED),
+        *(((claimed.role_spots, evidence.role_spots, ROLES_CROSSED),) if held >= ROLES_HELD else ()),
+    ):
+        if len(own.terms & given.terms) > 1 and len(shared := _shared(own, given)) > 1:
+            yield from _names(claimed, evidence, shared, held, needed, with_agreed)
 
 
 def _names(
@@ -711,13 +723,17 @@ def _exchanged(
     needed: float,
     with_agreed: bool,
 ) -> Iterator[tuple[str, float, float]]:
-    around = [(claimed.sharply_around(*own), given.sharply_around(*there)) for own, there in shared]
-    for (at, one), (to, two) in combinations(enumerate(around), 2):
-        there = likeness(one[0], two[1], held)
-        back = likeness(two[0], one[1], held) if there >= needed else 0.0
+    ours = [claimed.sharply_around(*own) for own, _ in shared]
+    for at, to in combinations(range(len(shared)), 2):
+        two = given.sharply_around(*shared[to][1])
+        there = likeness(ours[at], two, held)
+        if there < needed and not with_agreed:
+            continue
+        one = given.sharply_around(*shared[at][1])
+        back = likeness(ours[to], one, held) if there >= needed else 0.0
         if back < needed and not with_agreed:
             continue
-        crossed, straight = there + back, likeness(one[0], one[1], held) + likeness(two[0], two[1], held)
+        crossed, straight = there + back, likeness(ours[at], one, held) + likeness(ours[to], two, held)
         is_copy = needed == ROLES_CROSSED  # all words around but the other role's are the same in both places
         is_exchanged = back >= needed and straight < (NEARLY if is_copy else STRAIGHT) * crossed
         if is_exchanged or with_agreed:

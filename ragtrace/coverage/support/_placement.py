@@ -103,6 +103,7 @@ class Spots:
         for place, each in enumerate(self._terms):
             for term in each:
                 self._places.setdefault(term, []).append(place)
+        self.terms = self._places.keys()
 
     @cached_property
     def single(self) -> list[tuple[tuple[int, int], frozenset[str]]]:

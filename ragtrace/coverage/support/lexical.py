@@ -26,7 +26,7 @@ import math
 import re
 from calendar import month_abbr, month_name
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import lru_cache
@@ -49,7 +49,7 @@ from ragtrace.coverage.support.readings import (
     rarities_of,
 )
 from ragtrace.coverage.text import Sentence, cached_property, content_stems, sentences, stem
-from ragtrace.coverage.values import DateRange, StatedValues, Value, covers, says
+from ragtrace.coverage.values import DateRange, StatedValues, Value, says
 from ragtrace.types import Candidate, Claim, PackedChunk
 
 __all__ = [
@@ -197,8 +197,14 @@ _NOTHING_ASKED: Final = Reading("")
 _T = TypeVar("_T")
 
 
-def _union(sets: Sequence[frozenset[_T]]) -> frozenset[_T]:
-    return sets[0] if len(sets) == 1 else frozenset().union(*sets)
+def _beyond(wanted: Sequence[_T], sets: Iterable[frozenset[_T]]) -> frozenset[_T]:
+    """What is in none of some sets: looked up in each, since to unite them takes longer than all that is asked."""
+    left = frozenset(wanted)
+    for each in sets:
+        if not left:
+            break
+        left -= each
+    return left
 
 
 @lru_cache(maxsize=4)
@@ -218,22 +224,21 @@ class Ground:
     @cached_property
     def vocabulary(self) -> frozenset[str]:
         """Its terms."""
-        return _union([part.vocabulary for part in self._parts])
+        found = [part.vocabulary for part in self._parts]
+        return found[0] if len(found) == 1 else frozenset().union(*found)
 
-    @cached_property
-    def pairs(self) -> frozenset[str]:
-        """Terms that are neighbors somewhere."""
-        return _union([part.pairs for part in self._parts])
+    def begins(self, term: str) -> bool:
+        """Whether one of its terms begins like another one."""
+        return len(term) >= STEM and any(term[:STEM] in part.stems for part in self._parts)
 
-    @cached_property
-    def stems(self) -> frozenset[str]:
-        """The beginnings of its terms."""
-        return _union([part.stems for part in self._parts])
+    def unneighbored(self, pairs: Sequence[str]) -> Set[str]:
+        """Those of some pairs of terms that are neighbors nowhere."""
+        return _beyond(pairs, (part.pairs for part in self._parts))
 
-    @cached_property
-    def written(self) -> frozenset[tuple[str, str]]:
-        """Its pairs of words as they are written."""
-        return _union([part.written for part in self._parts])
+    def unwritten(self, pairs: Sequence[tuple[str, str]]) -> int:
+        """How many of some pairs of words are written nowhere."""
+        left = _beyond(pairs, (part.written for part in self._parts))
+        return sum(map(left.__contains__, pairs)) if left else 0
 
     @cached_property
     def _stated(self) -> StatedValues:
@@ -248,7 +253,7 @@ class Ground:
             return True  # as a table states it: the scale stands in its heading
         if value.number == 1 and value.unit and self._says_one(value):
             return True
-        if value.dates is None or not any(covers(other, value) for other in self._stated.dates):
+        if value.dates is None or not self._stated.covers(value):
             return False
         return value.dates.days > _MONTH or self._has_day(value.dates)
 
@@ -281,7 +286,8 @@ class Ground:
         if dates.days > 1:
             return not months.isdisjoint(self.vocabulary)
         day = str(dates.first.day)
-        return any(f"{day} {month}" in self.pairs or f"{month} {day}" in self.pairs for month in months)
+        wanted = [pair for month in months for pair in (f"{day} {month}", f"{month} {day}")]
+        return any(pair in part.pairs for part in self._parts for pair in wanted)
 
     def names(self, name: Name) -> bool:
         """Whether some part, or the question, has the name, be it within a longer word."""
@@ -381,7 +387,7 @@ def measure(statement: Statement, ground: Ground, known: frozenset[int] = frozen
         unseen=sum(new) / length,
         lacking=new.count(1.0) / len(new) if new else float(not all(held)),
         pairs=_new_pairs(statement, ground, held) / length,
-        rewritten=(len(written) - sum(map(ground.written.__contains__, written))) / len(written) if written else 1.0,
+        rewritten=ground.unwritten(written) / len(written) if written else 1.0,
         unstated=float(ground.lacks(statement, known, held) is not None),
     )
 
@@ -400,12 +406,12 @@ def probability(measures: Measures) -> float:
 
 
 def _new_words(statement: Statement, ground: Ground, held: Sequence[bool]) -> list[float]:
-    vocabulary, question, stems = ground.vocabulary, ground.question, ground.stems
+    vocabulary, question = ground.vocabulary, ground.question
     return [
         0.0
         if term in vocabulary or term in question or (place >= 0 and held[place])
         else SIMILAR
-        if len(term) >= STEM and term[:STEM] in stems
+        if ground.begins(term)
         else 1.0
         for term, place in zip(statement.terms, statement.places, strict=True)
     ]
@@ -414,11 +420,12 @@ def _new_words(statement: Statement, ground: Ground, held: Sequence[bool]) -> li
 def _new_pairs(statement: Statement, ground: Ground, held: Sequence[bool]) -> int:
     """Of how many words it and the one before it are no neighbors in the evidence; a value that is held is known in any
     shape."""
-    terms, places, known = statement.terms, statement.places, ground.pairs
+    terms, places = statement.terms, statement.places
+    new = ground.unneighbored(statement.pairs)
     return sum(
         not (terms[at] == terms[at + 1] or (places[at] >= 0 and places[at] == places[at + 1] and held[places[at]]))
-        for at, pair in enumerate(statement.pairs)
-        if pair not in known
+        for at, pair in enumerate(statement.pairs if new else ())
+        if pair in new
     )
 
 

@@ -157,9 +157,8 @@ class StatedValues:
     """The values of a text, ready to be asked for one."""
 
     def __init__(self, found: Sequence[Value]) -> None:
-        self.dates = tuple(value for value in found if value.dates)
         self._raw = frozenset(value.raw for value in found)
-        self._spans = [(value.dates, value) for value in self.dates if value.dates]
+        self._spans = [(value.dates, value) for value in found if value.dates]
         others = [value for value in found if not value.dates]
         self._no_amounts = [value for value in others if value.kind in NO_AMOUNT]
         amounts: dict[str, list[Value]] = {}
@@ -176,13 +175,7 @@ class StatedValues:
     def says(self, value: Value) -> bool:
         """Whether one of them says a value (see `says`); numbers of one unit are compared at once."""
         if value.dates:
-            first, last, is_single = value.dates.first, value.dates.last, value.other_dates is None
-            for dates, other in self._spans:
-                if is_single and other.other_dates is None and (dates.last < first or last < dates.first):
-                    continue
-                if says(value, other):
-                    return True
-            return False
+            return any(says(value, other) for other in self._sharing_days(value, value.dates))
         if any(says(value, other) for other in self._no_amounts):
             return True
         if value.kind in NO_AMOUNT:
@@ -194,6 +187,17 @@ class StatedValues:
             elif _are_comparable(value.unit, unit) and any(says(value, other) for other in alike):
                 return True
         return False
+
+    def covers(self, value: Value) -> bool:
+        """Whether one of them is a longer time that holds a date (see `covers`)."""
+        return value.dates is not None and any(covers(other, value) for other in self._sharing_days(value, value.dates))
+
+    def _sharing_days(self, value: Value, dates: DateRange) -> Iterator[Value]:
+        """The dates that may have a day in common with one: others neither say nor cover it."""
+        is_single = value.other_dates is None
+        for given, other in self._spans:
+            if not (is_single and other.other_dates is None and (given.last < dates.first or dates.last < given.first)):
+                yield other
 
 
 def _has_close(numbers: Sequence[float], number: float) -> bool:
