@@ -278,6 +278,8 @@ def candidate_ages(record: RequestRecord) -> Iterator[tuple[str, float]]:
 
 def _changed(candidate: Candidate) -> float | None:
     """When the candidate's document changed, in Unix seconds."""
+    if not candidate.metadata:
+        return None
     found = (_seconds(candidate.metadata.get(key)) for key in DATES)
     return next((each for each in found if each is not None), None)
 

@@ -28,7 +28,7 @@ from ragtrace.coverage._query import asked_for, holds_asked, sub_questions
 from ragtrace.coverage._refusals import is_abstention
 from ragtrace.coverage.support import Evidence
 from ragtrace.coverage.support.readings import Reading
-from ragtrace.coverage.text import NEGATIONS, content_words, sentences, words
+from ragtrace.coverage.text import NEGATIONS, content_words, words
 from ragtrace.coverage.values import values
 from ragtrace.types import (
     Candidate,
@@ -426,8 +426,8 @@ def answering_sentences(query: str, text: str) -> tuple[str, ...]:
     named = set(content_words(heading))
     parts = [(set(content_words(part)), asked_for(part)) for part in sub_questions(query)]
     found: list[tuple[float, str]] = []
-    for sentence in sentences(body):
-        own, given = set(content_words(sentence.text)), values(sentence.text)
+    for sentence in Evidence.read("", body).reading.sentences:
+        own, given = sentence.words, values(sentence.text)
         kinds = [1.0 if holds_asked(kind, given) else OTHER_KIND for _, kind in parts]
         shared = [len(asked & (own | named)) for asked, _ in parts]
         score = max(number * share for number, share in zip(shared, kinds, strict=True)) / (1 + LENGTH * len(own))
@@ -530,10 +530,16 @@ class PromptEvidence:
             if one.chunk_id in known and known[one.chunk_id] == known.get(other.chunk_id)
         )
         alone = ((one.chunk_id, one.text or "") for one in self._packed)
-        return [
-            (name, text, "".join(f"{spoken(sentence.text)}{_END}" for sentence in sentences(text)) + " ")
-            for name, text in (*alone, *joined)
-        ]
+        return [(name, text, _marked(text)) for name, text in (*alone, *joined)]
+
+
+def _marked(text: str) -> str:
+    """The words of a text with a mark behind each sentence; kept with its reading."""
+    reading = Evidence.read("", text).reading
+    found: str | None = reading.kept.get("marked")
+    if found is None:
+        found = reading.kept["marked"] = "".join(f"{spoken(each.text)}{_END}" for each in reading.sentences) + " "
+    return found
 
 
 def _taken_from_around(answers: Sequence[str], text: str) -> list[str]:

@@ -141,12 +141,10 @@ def _relevance(weights: Mapping[str, float], asked: Asked | None, pool: Sequence
     scores = np.zeros(len(pool))
     sums: dict[frozenset[str], float] = {}  # windows share one of few sets of words with the question
     for index, evidence in enumerate(pool):
-        reading, named = evidence.reading, words & evidence.heading
+        reading = evidence.reading
         ranked: list[tuple[float, int]] = []
-        for at, (held, size) in enumerate(
-            zip(reading.shared(words), reading.window_sizes, strict=True) if total else ()
-        ):
-            shared = named | held
+        windows = zip(reading.shared(words).windows, reading.window_sizes, strict=True) if total else ()
+        for at, (shared, size) in enumerate(windows):
             if shared not in sums:
                 sums[shared] = math.fsum(map(weights.__getitem__, shared))  # the same in every order
             ranked.append((sums[shared] / total / (1 + LENGTH * size), at))
@@ -246,9 +244,7 @@ def _spoken(asked: dict[str, float], pool: Sequence[Evidence]) -> float:
     for chunk in pool:
         if _share(asked, chunk.words | chunk.heading) <= best:
             continue  # no window of it holds more than all of it
-        words = frozenset(asked)
-        named = words & chunk.heading
-        best = max(best, *(_share(asked, named | held) for held in set(chunk.reading.shared(words))))
+        best = max(best, *(_share(asked, held) for held in chunk.reading.shared(frozenset(asked)).distinct))
     return best
 
 

@@ -85,12 +85,12 @@ class Rarity:
 
     def share(self, words: Iterable[str], among: Set[str]) -> float:
         """The weight of the words that are `among` others over that of all, in [0, 1]; 0 without words."""
-        return self.best_share(frozenset(words), (among,))
+        words = frozenset(words)
+        return self.best_share(words, (words & among,))
 
-    def best_share(self, words: Set[str], held: Iterable[Set[str]]) -> float:
-        """The largest `share` of some words among any of the sets that hold parts of them."""
-        total = self._sum(words := frozenset(words))
-        parts = {words & each for each in held}
+    def best_share(self, words: frozenset[str], parts: Iterable[frozenset[str]]) -> float:
+        """The largest `share` of some words that any of some parts of them has."""
+        total = self._sum(words)
         return max(map(self._sum, parts), default=0.0) / total if total else 0.0
 
     def _sum(self, words: frozenset[str]) -> float:
@@ -125,7 +125,7 @@ def spoken_of(words: Set[str], chunk: Evidence, rarity: Rarity) -> float:
     named = words & chunk.heading
     if not (words & chunk.words) - named:  # no window adds anything
         return rarity.share(words, named) if named else 0.0
-    return rarity.best_share(words, (named | held for held in chunk.reading.shared(words)))
+    return rarity.best_share(words, chunk.reading.shared(words).distinct)
 
 
 BY_WORDS: Final[Mapping[str, float]] = MappingProxyType({

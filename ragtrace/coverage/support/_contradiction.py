@@ -18,7 +18,7 @@ from itertools import combinations, islice
 from math import fsum
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ragtrace.coverage.support._placement import Placed, Spots, Switch, likeness
+from ragtrace.coverage.support._placement import Placed, Spot, Spots, Switch, likeness
 from ragtrace.coverage.support.readings import Rarities, Reading, Statement
 from ragtrace.coverage.text import content_stems, is_content, stem
 from ragtrace.coverage.values import Value, same_kind, says
@@ -103,41 +103,25 @@ _UNHEARD: Final = Said()
 """Stands for something else that is not said closely enough to matter."""
 
 
-class _Around:
-    """Which of a claim's values the sentences of a chunk state, or a row of a table: looked up where it matters."""
-
-    def __init__(self, claimed: Sequence[Value], reading: Reading, tabled: Set[int]) -> None:
-        self._claimed = claimed
-        self._reading = reading
-        self._tabled = tabled
-        self._stated: dict[int, tuple[bool, ...]] = {}
-
-    def states(self, at: int, place: int) -> bool:
-        """Whether a value is stated in a table, or right before or behind a sentence."""
-        stated = self._stated.get(place)
-        if stated is None:
-            value, reading = self._claimed[place], self._reading
-            each = (sentence.stated.holds(value) for sentence in reading.sentences)
-            stated = self._stated[place] = tuple(each) if reading.stated.holds(value) else ()
-        is_beside = bool(stated) and (stated[at - 1 : at] == (True,) or stated[at + 1 : at + 2] == (True,))
-        return is_beside or place in self._tabled
-
-    def neighbors(self, at: int) -> list[Placed]:
-        """The sentences right before and behind one."""
-        sentences = self._reading.sentences
-        return [each.placed for each in (*sentences[max(0, at - 1) : at], *sentences[at + 1 : at + 2])]
-
-
 class _Near(NamedTuple):
     """A sentence that may speak of the same as a claim: its place in the chunk, the share of the claim's words that it
-    has, what its values are to those of the claim, what stands around it, and the words of the question."""
+    has, what its values are to those of the claim, and how many are the same; the places of those that the sentences
+    before and behind it state, or a row of a table; the whole chunk, and the words of the question."""
 
     at: int
     placed: Placed
     held: float
     related: Sequence[Sequence[_Relation | None]]
-    around: _Around
-    words: Set[str] = frozenset()
+    same: int
+    beside: Set[int]
+    chunk: Reading
+    words: Set[str]
+
+    @property
+    def neighbors(self) -> list[Placed]:
+        """The sentences right before and behind it."""
+        sentences, at = self.chunk.sentences, self.at
+        return [each.placed for each in (*sentences[max(0, at - 1) : at], *sentences[at + 1 : at + 2])]
 
 
 class _Case(NamedTuple):
@@ -207,7 +191,13 @@ def _in_tables(claimed: Sequence[Value], readings: Sequence[Reading]) -> frozens
 def _near(
     statement: Statement, reading: Reading, rarities: Rarities, tabled: Set[int], asked: Set[str]
 ) -> Iterator[_Near]:
-    around = _Around(statement.values, reading, tabled)
+    beside: list[set[int]] = [set(tabled) for _ in reading.sentences]
+    for place, value in enumerate(statement.values):
+        if reading.stated.holds(value):
+            for at, sentence in enumerate(reading.sentences):
+                if sentence.stated.holds(value):
+                    for near in (*beside[max(0, at - 1) : at], *beside[at + 1 : at + 2]):
+                        near.add(place)
     words, weight_of, total = statement.words, rarities.weights.__getitem__, rarities.total
     for at, sentence in enumerate(reading.sentences):
         shared = words & sentence.words
@@ -216,7 +206,9 @@ def _near(
             count = len(sentence.words)  # a claim may join what two sentences say
             if count < FEWEST or len(shared) / count < SAME_MATTER:
                 continue
-        yield _Near(at, sentence.placed, held, _relations(statement.placed, sentence.placed), around, asked)
+        related = _relations(statement.placed, sentence.placed)
+        same = sum([row.count("same") for row in related if "same" in row])
+        yield _Near(at, sentence.placed, held, related, same, beside[at], reading, asked)
 
 
 def _relations(claimed: Placed, given: Placed) -> list[list[_Relation | None]]:
@@ -273,7 +265,7 @@ def _spoken(
             _hear(found, _of_negations(claimed, given, held, with_agreed=with_agreed))
     if "only" in claimed.text:
         _hear(found, _of_only(claimed, given, held))
-    for pair, same, other in _exchanges(claimed, given, held, related, with_agreed=with_agreed):
+    for pair, same, other in _exchanges(claimed, sentence, with_agreed=with_agreed):
         said = Said(same, other, f"{pair} are exchanged", NEEDED["exchange"])
         found[pair] = found[pair].joined(said) if pair in found else said
     return found
@@ -282,7 +274,9 @@ def _spoken(
 def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterator[tuple[str, Said]]:
     """Other values in the place of a claim's; none where two of them are others, which tells of another case."""
     evidence, held, related = sentence.placed, sentence.held, sentence.related
-    same_places = {index for row in related if "same" in row for index, each in enumerate(row) if each == "same"}
+    same_places: Set[int] = frozenset()
+    if sentence.same:
+        same_places = {index for row in related for index, relation in enumerate(row) if relation == "same"}
     kinds: dict[int, list[tuple[int, _ValueKind]]] = {}
     said: set[int] = set()
     others: set[int] = set()
@@ -300,7 +294,7 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
     is_other = len(others - said) > 1
     for place, kinds_there in kinds.items():
         value, span = claimed.values[place], claimed.spans[place]
-        is_beside = place in others and sentence.around.states(sentence.at, place)
+        is_beside = place in sentence.beside
         is_compared = place in others and (place in said or is_beside)
         if is_compared and (cases := _cases_around(value, sentence)):
             own = _own_case(cases, claimed, sentence)
@@ -343,9 +337,7 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
 
 def _cases_around(value: Value, sentence: _Near) -> list[_Case]:
     """The cases of which a sentence tells, with those beside it, where a value is that of one of them; else none."""
-    cases = [
-        case for each in (sentence.placed, *sentence.around.neighbors(sentence.at)) for case in _cases(each, value)
-    ]
+    cases = [case for each in (sentence.placed, *sentence.neighbors) for case in _cases(each, value)]
     return cases if 1 < len(cases) <= MOST_CASES and any(says(value, case.value) for case in cases) else []
 
 
@@ -415,8 +407,8 @@ def _same_values(claimed: Placed, sentence: _Near, places: Sequence[int]) -> Ite
 def _may_mean(value: Value, stated: Sequence[Value]) -> bool:
     """Whether one of some values is the same as another one although it does not say it (see `_kind`)."""
     if value.dates:
-        return any(value.dates == other.dates for other in stated)
-    return any(value.number == other.number for other in stated)
+        return value.dates in [other.dates for other in stated]
+    return value.number in [other.number for other in stated]
 
 
 def _kind(
@@ -625,38 +617,29 @@ _TOWARDS: Final = frozenset(("to", "from"))
 _ARTICLES: Final = frozenset("the a an each every our your their its this these".split())
 
 
-class _Spot(NamedTuple):
-    first: int
-    last: int
-
-
-def _exchanges(
-    claimed: Placed,
-    evidence: Placed,
-    held: float,
-    related: Sequence[Sequence[_Relation | None]],
-    *,
-    with_agreed: bool,
-) -> Iterator[tuple[str, float, float]]:
+def _exchanges(claimed: Placed, sentence: _Near, *, with_agreed: bool) -> Iterator[tuple[str, float, float]]:
     """Of each two that a sentence has what they are, and how surely they stand there as in the claim and exchanged,
-    each in [0, 1]; without `with_agreed` only of those that are exchanged. held: the share of the claim's words that
-    the sentence has; related: `_relations` of the values."""
-    values = _shared_values(claimed, evidence, related) if min(len(claimed.values), len(evidence.values)) > 1 else []
+    each in [0, 1]; without `with_agreed` only of those that are exchanged."""
+    evidence, held = sentence.placed, sentence.held
+    may_be_crossed = sentence.same > 1 and 1 < len(evidence.values) <= TABLE_VALUES
+    values = _shared_values(claimed, sentence) if may_be_crossed else []
     for kind in dict.fromkeys(_kind_of(claimed, own) for own, _ in values) if len(values) > 1 else ():
         alike = [both for both in values if _kind_of(claimed, both[0]) == kind]
         yield from _exchanged(claimed, evidence, alike, held, VALUES_CROSSED, with_agreed)
-    for own, given, needed in (
-        (claimed.name_spots, evidence.name_spots, NAMES_CROSSED),
-        *(((claimed.role_spots, evidence.role_spots, ROLES_CROSSED),) if held >= ROLES_HELD else ()),
-    ):
-        if len(own.terms & given.terms) > 1 and len(shared := _shared(own, given)) > 1:
-            yield from _names(claimed, evidence, shared, held, needed, with_agreed)
+    names, others = claimed.name_spots, evidence.name_spots
+    if len(names.terms & others.terms) > 1 and len(shared := _shared(names, others)) > 1:
+        yield from _names(claimed, evidence, shared, held, NAMES_CROSSED, with_agreed)
+    if held < ROLES_HELD:
+        return
+    roles, others = claimed.role_spots, evidence.role_spots
+    if len(roles.terms & others.terms) > 1 and len(shared := _shared(roles, others)) > 1:
+        yield from _names(claimed, evidence, shared, held, ROLES_CROSSED, with_agreed)
 
 
 def _names(
     claimed: Placed,
     given: Placed,
-    names: Sequence[tuple[_Spot, _Spot]],
+    names: Sequence[tuple[Spot, Spot]],
     held: float,
     needed: float,
     with_agreed: bool,
@@ -678,47 +661,43 @@ def _names(
             yield pair, 0.0, _related(claimed, first, second, given, second_there, first_there) * held
 
 
-def _are_beside(placed: Placed, first: _Spot, second: _Spot) -> bool:
+def _are_beside(placed: Placed, first: Spot, second: Spot) -> bool:
     """Whether one of two names stands beside what happens, behind a preposition, and neither does it nor bears it: "the
     pass of the year costs 9 euros for an adult"."""
     return _behind(placed, first) in _BESIDE | _TOWARDS or _behind(placed, second) in _BESIDE
 
 
-def _behind(placed: Placed, spot: _Spot) -> str:
+def _behind(placed: Placed, spot: Spot) -> str:
     """The word that a name stands behind, a determiner left out."""
     before = [word for word in placed.words[max(0, spot.first - 2) : spot.first] if word not in _ARTICLES]
     return before[-1] if before else ""
 
 
-def _shared_values(
-    claimed: Placed, given: Placed, related: Sequence[Sequence[_Relation | None]]
-) -> list[tuple[_Spot, _Spot]]:
+def _shared_values(claimed: Placed, sentence: _Near) -> list[tuple[Spot, Spot]]:
     """The values of a claim that a sentence states once, with their places in both."""
-    if len(given.values) > TABLE_VALUES or sum(row.count("same") for row in related) < 2:  # it takes two
-        return []
+    given, related = sentence.placed, sentence.related
     found = []
     for place, span in enumerate(claimed.spans[:MOST_EXCHANGED]):
         where = [at for at, relation in enumerate(related[place]) if relation == "same"]
         if span and len(where) == 1 and (there := given.spans[where[0]]) and not claimed.named[place]:
-            found.append((_Spot(*span), _Spot(*there)))
+            found.append((Spot(*span), Spot(*there)))
     return found
 
 
-def _kind_of(placed: Placed, spot: _Spot) -> tuple[str, str]:
+def _kind_of(placed: Placed, spot: Spot) -> tuple[str, str]:
     value = placed.values[placed.word_places[spot.first]]
     return value.kind, value.unit
 
 
-def _shared(own: Spots, given: Spots) -> list[tuple[_Spot, _Spot]]:
+def _shared(own: Spots, given: Spots) -> list[tuple[Spot, Spot]]:
     """The names or roles of a claim that a sentence has once, with their places in both."""
-    both = ((span, given.one_with(terms)) for span, terms in own.single)
-    return [(_Spot(*span), _Spot(*there)) for span, there in both if there is not None]
+    return [(spot, there) for spot, terms in own.single if (there := given.one_with(terms)) is not None]
 
 
 def _exchanged(
     claimed: Placed,
     given: Placed,
-    shared: Sequence[tuple[_Spot, _Spot]],
+    shared: Sequence[tuple[Spot, Spot]],
     held: float,
     needed: float,
     with_agreed: bool,
@@ -741,7 +720,7 @@ def _exchanged(
             yield pair, 0.0 if is_copy and is_exchanged else straight / 2, crossed / 2 if is_exchanged else 0.0
 
 
-def _related(claimed: Placed, first: _Spot, second: _Spot, given: Placed, one: _Spot, two: _Spot) -> float:
+def _related(claimed: Placed, first: Spot, second: Spot, given: Placed, one: Spot, two: Spot) -> float:
     """How much the words between two names are those between them in a sentence; 0 where the voice differs."""
     ours, theirs = range(first.last + 1, second.first), range(one.last + 1, two.first)
     if max(len(ours), len(theirs)) > BETWEEN or _is_passive(claimed, ours) != _is_passive(given, theirs):
@@ -763,5 +742,5 @@ def _is_passive(placed: Placed, between: range) -> bool:
     return any(placed.words[at] in ("by", "from") for at in between)
 
 
-def _written(placed: Placed, spot: _Spot) -> str:
+def _written(placed: Placed, spot: Spot) -> str:
     return placed.text[placed.starts[spot.first] : placed.ends[spot.last]]

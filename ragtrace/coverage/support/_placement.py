@@ -25,6 +25,7 @@ from ragtrace.coverage.values import Value, is_example, is_reference, says, valu
 __all__ = [
     "NearbyWords",
     "Placed",
+    "Spot",
     "Spots",
     "Switch",
     "counted",
@@ -93,11 +94,18 @@ class NearbyWords(NamedTuple):
     total: float
 
 
+class Spot(NamedTuple):
+    """The first and last word of something."""
+
+    first: int
+    last: int
+
+
 class Spots:
     """The first names or roles of a text, by their words."""
 
     def __init__(self, spans: Sequence[tuple[int, int]], terms: Sequence[frozenset[str]]) -> None:
-        self._spans = spans[:MOST_SPOTS]
+        self._spots = [Spot(*span) for span in spans[:MOST_SPOTS]]
         self._terms = terms[:MOST_SPOTS]
         self._places: dict[str, list[int]] = {}
         for place, each in enumerate(self._terms):
@@ -106,12 +114,12 @@ class Spots:
         self.terms = self._places.keys()
 
     @cached_property
-    def single(self) -> list[tuple[tuple[int, int], frozenset[str]]]:
+    def single(self) -> list[tuple[Spot, frozenset[str]]]:
         """Those that share no word with another one, with their words."""
-        both = zip(self._spans, self._terms, strict=True)
-        return [(span, terms) for span, terms in both if terms and all(len(self._places[term]) == 1 for term in terms)]
+        both = zip(self._spots, self._terms, strict=True)
+        return [(spot, terms) for spot, terms in both if terms and all(len(self._places[term]) == 1 for term in terms)]
 
-    def one_with(self, terms: Set[str]) -> tuple[int, int] | None:
+    def one_with(self, terms: Set[str]) -> Spot | None:
         """The only one that has one of some words; None where none has, or several have."""
         found = -1
         for term in terms & self._places.keys():
@@ -119,7 +127,7 @@ class Spots:
                 if found not in (-1, place):
                     return None
                 found = place
-        return self._spans[found] if found >= 0 else None
+        return self._spots[found] if found >= 0 else None
 
 
 @dataclass(frozen=True)
@@ -530,7 +538,8 @@ def likeness(claimed: NearbyWords, given: NearbyWords, held: float, fewest: int 
     if len(shared) < fewest:
         return 0.0
     common = sum(shared)
-    return float((min(1.0, common / claimed.total) * min(1.0, common / given.total) * held) ** (1 / 3))
+    of_claimed, of_given = common / claimed.total, common / given.total
+    return float(((of_claimed if of_claimed < 1.0 else 1.0) * (of_given if of_given < 1.0 else 1.0) * held) ** (1 / 3))
 
 
 def _plain(text: str) -> str:

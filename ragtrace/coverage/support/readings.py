@@ -147,10 +147,18 @@ class SentenceWindow(_Read):
         return Placed.read(self.text)
 
 
+class Shared(NamedTuple):
+    """Which of some words each window of a text has, those of its heading counted for all; and each such set once."""
+
+    words: frozenset[str]
+    windows: Sequence[frozenset[str]]
+    distinct: frozenset[frozenset[str]]
+
+
 class Reading(_Read):
     """One text, read lazily; the same text is read once, whichever request it comes with."""
 
-    _shared: tuple[frozenset[str] | None, list[frozenset[str]]] = None, []
+    _asked: Shared | None = None
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
@@ -180,13 +188,16 @@ class Reading(_Read):
         words = [sentence.words for sentence in self.sentences]
         return (*map(len, words), *(len(one | two) for one, two in pairwise(words)))
 
-    def shared(self, words: frozenset[str]) -> list[frozenset[str]]:
-        """Of each window those of some words that it has: cheaper than to build the windows."""
-        asked, found = self._shared
-        if asked != words:
+    def shared(self, words: frozenset[str]) -> Shared:
+        """Those of some words that each window has: cheaper than to build the windows. Kept for the next who asks about
+        the same question."""
+        found = self._asked
+        if found is None or found.words != words:
+            named = words & self.heading
             single = [words & sentence.words for sentence in self.sentences]
-            found = [*single, *map(or_, single, single[1:])]
-            self._shared = words, found  # kept for the next who asks about the same question
+            windows = [*single, *map(or_, single, single[1:])]
+            with_heading = [named | each for each in windows] if named else windows
+            found = self._asked = Shared(words, with_heading, frozenset(with_heading))
         return found
 
     def window_values(self, at: int) -> tuple[Value, ...]:

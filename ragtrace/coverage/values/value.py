@@ -147,6 +147,8 @@ def says(value: Value, given: Value) -> bool:
     """Whether evidence that states `given` states `value`: as `same_value`, but a date is the date that is named, not
     every one within a bound, and as exact. That it holds since 1990 does not say 2011, nor does "in 2026" say May 4."""
     if value.dates and given.dates:
+        if value.dates == given.dates and value.bounds is None and value.other_dates is None is given.other_dates:
+            return True
         return _names_date(value, given) and not _is_coarse(given, value)
     if given.kind == "clock" and value.kind == "number" and value.number in map(float, _DIGITS.findall(given.raw)):
         return True  # 30 of 17:30, where the claim has it apart

@@ -17,10 +17,12 @@ TEXTS = [
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_what_windows_share_with_some_words(text: str) -> None:
-    """Of each sentence, and of every two that follow each other."""
+    """Of each sentence, and of every two that follow each other, with the heading; whatever was asked before."""
     reading = Evidence.read("c", text).reading
-    asked = frozenset(("claim", "deduct", "fee", "elsewher"))
-    assert reading.shared(asked) == [asked & window.words for window in reading.windows]
+    for asked in (frozenset(("claim", "deduct", "fee", "elsewher")), frozenset(("claim", "limit"))):
+        found = reading.shared(asked)
+        assert found.windows == [asked & (reading.heading | window.words) for window in reading.windows]
+        assert found.distinct == set(found.windows)
     assert list(reading.window_sizes) == [len(window.words) for window in reading.windows]
 
 
