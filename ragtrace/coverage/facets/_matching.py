@@ -26,7 +26,7 @@ from ragtrace.coverage.facets._entities import CODE, Reference, TextReferences, 
 from ragtrace.coverage.facets._places import Place, is_ambiguous, place_match, places_in, places_of
 from ragtrace.coverage.text import Readings, cached_property, stem, without_accents, words
 from ragtrace.coverage.values import DateRange, Value, date_ranges, overlap, values
-from ragtrace.coverage.values.quantities import AmountWanted, amount_match, amount_wanted
+from ragtrace.coverage.values.quantities import AmountWanted, amount_match, amount_wanted, dates_in
 from ragtrace.coverage.values.value import unit_of
 from ragtrace.coverage.values.versions import Constraint, constraint_of, version_match, versions_of, versions_stated
 from ragtrace.types import Candidate, Facet
@@ -274,7 +274,7 @@ class TextReading:
     @cached_property
     def dates(self) -> tuple[Value, ...]:
         """The dates, each once."""
-        distinct = {(value.dates, value.bounds): value for value in self.values if value.kind == "date"}
+        distinct = {(value.dates, value.bounds): value for value in dates_in(self._text)}
         return tuple(distinct.values())
 
     @cached_property

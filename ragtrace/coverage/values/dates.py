@@ -30,7 +30,8 @@ _YEAR: Final = r"(?:19|20)\d\d"
 _DASH: Final = r"\s*(?:-|–|—|/|\bto\b|\bthrough\b|\buntil\b|\band\b)\s*"
 _ORDINALS: Final = {"first": 1, "second": 2, "third": 3, "fourth": 4, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
 _BEGINS: Final = r"(?=[\dadfhjmnoqst])"  # a digit, a month, quarter, half, ordinal, or fiscal, financial and tax year
-_DIGIT: Final = re.compile(r"\d")
+_YEAR_AT_LEAST: Final = re.compile(r"\d{4}|[a-zA-Z’']\d\d")
+"""Four digits, or two behind a letter or apostrophe (FY24): what each date has, and most numbers have not."""
 _OTHER_DIGIT: Final = re.compile(r"[^\D0-9]")
 
 
@@ -88,9 +89,10 @@ def _date_ranges(text: str) -> tuple[DateRange, ...]:
 
 def dates_of(text: str) -> list[Value]:
     """All dates of `text` as values of kind `date`, in order."""
-    if not _DIGIT.search(text):
+    plain = _with_ascii_digits(text)
+    if not _YEAR_AT_LEAST.search(plain):
         return []
-    foreign, plain = not is_english(text), _with_ascii_digits(text)
+    foreign = not is_english(text)
     months, small = _months_of(foreign), plain.isascii()
     found = []
     for match in _pattern(foreign, small).finditer(plain.lower() if small else plain):

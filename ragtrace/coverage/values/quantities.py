@@ -45,6 +45,7 @@ __all__ = [
     "amount_match",
     "amount_wanted",
     "amounts_in",
+    "dates_in",
     "figures_in",
     "head_of",
     "is_reference",
@@ -59,12 +60,22 @@ _GROUPED: Final = re.compile(r"(?<!\d)\d{1,3},\d{3}(?!\d)")
 @lru_cache(maxsize=16384)
 def values(text: str) -> tuple[Value, ...]:
     """All dates, quantities, versions and numbers of `text`, in order; what is part of a date is no number."""
-    if _is_csv(text):  # 310,295 are two figures there, and "1,577" is one
-        text = _QUOTED.sub(lambda match: ";" if match[0] == "," else match[0], text)
+    text = _readable(text)
     found = dates_of(text)
     for more in (versions_in_values(text), clock_times(text), _written_of(text), _quantities_of(text)):
         found = _merged(found, more)
     return tuple(found)
+
+
+def dates_in(text: str) -> list[Value]:
+    """The dates among the `values` of a text, found without the others."""
+    return dates_of(_readable(text))
+
+
+def _readable(text: str) -> str:
+    """A text with the commas between the cells of a table as semicolons: 310,295 are two figures there, and "1,577" is
+    one."""
+    return _QUOTED.sub(lambda match: ";" if match[0] == "," else match[0], text) if _is_csv(text) else text
 
 
 @lru_cache(maxsize=1024)
@@ -109,6 +120,8 @@ _NUMBER: Final = re.compile(
       (?:\s{_GOES_ON}[a-zà-ÿ]+)?)""",
     re.IGNORECASE | re.VERBOSE,
 )
+_KEY: Final = re.compile(rf"\d|\b(?=[efnostz])(?:{'|'.join(NUMBER_WORDS)})\b", re.IGNORECASE)
+_BEFORE_DIGITS: Final = 8  # characters, and more than a currency, spaces and a sign before a number are
 _PARTS_OF: Final[dict[str, dict[str, int]]] = {
     "second": {"minute": 60},
     "minute": {"hour": 60},
@@ -144,12 +157,23 @@ _EITHER: Final = re.compile(r"[1-9]\d{0,2}\.\d{3}")  # 2.500: two thousand five 
 
 def _quantities_of(text: str) -> list[Value]:
     """All numbers of `text` as values of kind `quantity` (with a unit) or `number`, in order."""
-    matches = list(_NUMBER.finditer(text))
+    matches = list(_numbers_of(text))
     quantities = [_value(match) for match in matches]
     for index in range(len(quantities) - 2, -1, -1):
         if _TO.fullmatch(text, quantities[index].end, quantities[index + 1].start):
             quantities[index : index + 2] = _ends(quantities[index], quantities[index + 1], matches[index + 1])
     return _joined(text, quantities)
+
+
+def _numbers_of(text: str) -> Iterator[re.Match[str]]:
+    """The matches of `_NUMBER`, sought from right before each digit or number word on: most of a text has neither."""
+    end = 0
+    while key := _KEY.search(text, end):
+        match = _NUMBER.search(text, max(end, key.start() - _BEFORE_DIGITS))
+        if match is None:
+            return
+        yield match
+        end = match.end()
 
 
 def _joined(text: str, quantities: Sequence[Value]) -> list[Value]:
