@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gettext
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ Place = tuple[str, ...]
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:[.'’-][^\W\d_]+)*")
 _ASCII_WORD: Final = re.compile(r"[A-Za-z]+(?:[.'-][A-Za-z]+)*")
+_ASCII_CAPITALIZED: Final = re.compile(r"(?<![A-Za-z])(?<![A-Za-z][.'-])[A-Z][A-Za-z]*(?:[.'-][A-Za-z]+)*")
 _UNSPACED: Final = re.compile(
     r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 )  # Thai, Japanese, Chinese, Korean
@@ -190,14 +191,20 @@ def _with_regions(text: str, found: list[tuple[int, int, Place]]) -> list[tuple[
 
 
 def _named(text: str, known: Mapping[str, Place]) -> Iterator[tuple[int, int, Place]]:
-    index = _index(known is names())
-    if text.isascii():
-        words = list(_ASCII_WORD.finditer(text))
-    else:
+    index, lower = _index(known is names()), not any(map(str.isupper, text))
+    if not text.isascii():
         words = [_bare(word, index) for word in _WORD.finditer(text)]
-    lower = not any(map(str.isupper, text))
+        heads: Iterable[int] = range(len(words))
+    elif lower:
+        words = list(_ASCII_WORD.finditer(text))
+        heads = range(len(words))
+    else:
+        starts = {word.start() for word in _ASCII_CAPITALIZED.finditer(text) if _folded(word.group()) in index}
+        words = list(_ASCII_WORD.finditer(text)) if starts else []
+        heads = [position for position, word in enumerate(words) if word.start() in starts]
     behind = 0  # the place before
-    for position, match in enumerate(words):
+    for position in heads:
+        match = words[position]
         word = match.group()
         if position < behind or (word[0].islower() and not lower):
             continue
