@@ -318,7 +318,7 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
                     yield f"value {place}", Said(0.0, 1.0, f"{value.raw}, the evidence says {other.raw}", 0.5)
                 continue
             origin = origin_of(value)
-            if origin in ("computed", "stated") and _is_result(claimed.text, value):
+            if origin in ("computed", "stated") and _WRITTEN_OUT.search(claimed.text[: value.start]):
                 continue  # 96 − 12 = 84: the figure is that of the sum, and no other one's
             is_table = len(evidence.values) >= CROWDED or _CELL in evidence.text
             if origin == "asked" or (origin in ("stated", "computed") and is_table):
@@ -329,7 +329,7 @@ def _of_values(claimed: Placed, sentence: _Near, origin_of: _OriginOf) -> Iterat
                 origin = "stated"  # that both count the same is not known
             needed = NEEDED["unit"] if kind == "unit" and origin != "stated" else NEEDED[origin]
             fewest = 1 if origin == "unknown" else FEWEST_AROUND
-            alike = likeness(claimed.around(*span), evidence.around(*where), held, fewest)
+            alike = likeness(claimed.around(span), evidence.around(where), held, fewest)
             is_close = alike >= needed
             reason = f"{value.raw}, the evidence says {stated.raw}" if is_close else ""
             yield f"value {place}", Said(0.0, alike, reason, needed) if is_close else _UNHEARD
@@ -401,7 +401,7 @@ def _same_values(claimed: Placed, sentence: _Near, places: Sequence[int]) -> Ite
         if own is not None and not says(value, own.value):
             continue  # that of another case
         for where in same:
-            yield f"value {place}", Said(likeness(claimed.around(*span), given.around(*where), held, 1))
+            yield f"value {place}", Said(likeness(claimed.around(span), given.around(where), held, 1))
 
 
 def _may_mean(value: Value, stated: Sequence[Value]) -> bool:
@@ -436,11 +436,6 @@ def _kind(
     return "value" if stated.kind != "number" or evidence.counts[index] == claimed.counts[place] else None
 
 
-def _is_result(text: str, value: Value) -> bool:
-    """Whether a sum that is written out stands before a value."""
-    return _WRITTEN_OUT.search(text[: value.start]) is not None
-
-
 def _turns_at(value: Value, evidence: Placed) -> bool:
     """Whether a sentence says what changed at the end of a time: "until 1902, when"."""
     return (
@@ -471,7 +466,7 @@ def _of_opposites(claimed: Placed, given: Placed, held: float, *, with_agreed: b
     if not opposed and not with_agreed:
         return
     alike = {
-        (own, there): likeness(claimed.around(*_ends(claimed, own)), given.around(*_ends(given, there)), held)
+        (own, there): likeness(claimed.around(_ends(claimed, own)), given.around(_ends(given, there)), held)
         for own, there in agreeing
     }
     for own, there, said in _contrasted(alike, opposed):
@@ -512,7 +507,7 @@ def _of_only(claimed: Placed, evidence: Placed, held: float) -> Iterator[tuple[s
         if claimed.words[place + 1] in _HOW_OFTEN:
             continue
         for there in islice(evidence.spots(claimed.next_term(place)), MOST):
-            alike = likeness(claimed.around(place, place), evidence.around(there, there), held)
+            alike = likeness(claimed.around((place, place)), evidence.around((there, there)), held)
             reason = "“only”, the evidence names others"
             yield f"only {place}", Said(0.0, alike, reason, NEEDED["only"]) if alternatives else Said(alike)
 
@@ -572,7 +567,7 @@ def _of_negations(claimed: Placed, given: Placed, held: float, *, with_agreed: b
             continue
         alike: dict[tuple[int, int], float] = {}
         for own, there in pairs:
-            around, beside = claimed.around(own, own), given.around(there, there)
+            around, beside = claimed.around((own, own)), given.around((there, there))
             is_alone = not around.total and not beside.total  # "Do not freeze."
             alike[own, there] = 1.0 if is_alone else likeness(around, beside, held)
         for own, _, said in _contrasted(alike, opposed):
@@ -702,13 +697,13 @@ def _exchanged(
     needed: float,
     with_agreed: bool,
 ) -> Iterator[tuple[str, float, float]]:
-    ours = [claimed.sharply_around(*own) for own, _ in shared]
+    ours = [claimed.sharply_around(own) for own, _ in shared]
     for at, to in combinations(range(len(shared)), 2):
-        two = given.sharply_around(*shared[to][1])
+        two = given.sharply_around(shared[to][1])
         there = likeness(ours[at], two, held)
         if there < needed and not with_agreed:
             continue
-        one = given.sharply_around(*shared[at][1])
+        one = given.sharply_around(shared[at][1])
         back = likeness(ours[to], one, held) if there >= needed else 0.0
         if back < needed and not with_agreed:
             continue

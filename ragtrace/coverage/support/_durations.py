@@ -20,10 +20,12 @@ from typing import Final, NamedTuple
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
 from ragtrace.coverage.text import content_stems
 from ragtrace.coverage.values import Value, values
+from ragtrace.coverage.values.value import DAY
 
-__all__ = ["Durations"]
+__all__ = ["Durations", "clocks_in"]
 
 MOST: Final = 12  # dates, and lengths, of either source that are combined
+MOST_CLOCKS: Final = 16  # times of the day between which the hours are counted
 SPANS: Final = 8  # dates of a claim and its question between which the days are counted
 SENTENCES: Final = 6  # of the evidence that are taken to speak of what a claim speaks of
 NEAR: Final = 0.5  # share of the words of the best sentence that such a sentence has
@@ -112,6 +114,15 @@ class Durations:
             for sign in (1, -1)
         )
 
+    def between_clocks(self, unit: str, text: str) -> Iterator[float]:
+        """How long it is from one time of the day to another, of two that the evidence, or claim and question, name."""
+        if unit not in ("hour", "minute"):
+            return
+        for found in (*(part.values for part in self._parts), values(text)):
+            for one, two in combinations(clocks_in(found)[:MOST_CLOCKS], 2):
+                minutes = (two.number - one.number) % DAY
+                yield minutes / (60.0 if unit == "hour" else 1.0)
+
     def _nearest(self, text: str) -> list[tuple[int, Value]]:
         """The values of those sentences of the evidence that have most of the words of a text."""
         if text not in self._near:
@@ -127,6 +138,11 @@ class Durations:
             chosen = [place for place in order[:SENTENCES] if weights[place] and weights[place] >= NEAR * best]
             self._near[text] = [(windows[place][0], value) for place in chosen for value in windows[place][1].values]
         return self._near[text]
+
+
+def clocks_in(found: Iterable[Value]) -> list[Value]:
+    """The times of the day among values."""
+    return [value for value in found if value.kind == "clock"]
 
 
 def _sentences(part: Reading | SentenceWindow) -> Sequence[SentenceWindow]:

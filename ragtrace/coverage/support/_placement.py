@@ -20,7 +20,7 @@ from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
 
 from ragtrace.coverage.text import cached_property, is_content, located_words, stem, term_of
-from ragtrace.coverage.values import Value, is_example, is_reference, says, values
+from ragtrace.coverage.values import Value, counted, is_example, is_reference, says, values
 
 __all__ = [
     "NearbyWords",
@@ -28,7 +28,6 @@ __all__ = [
     "Spot",
     "Spots",
     "Switch",
-    "counted",
     "likeness",
 ]
 
@@ -472,28 +471,25 @@ class Placed:
                 found.setdefault(self.clauses[span[0]], []).append(value)
         return found
 
-    def around(self, first: int, last: int) -> NearbyWords:
-        """The words around a place; each weighs less with its distance, and in another clause."""
-        key = first, last
-        if key not in self._arounds:
-            self._arounds[key] = self._around(first, last)
-        return self._arounds[key]
+    def around(self, spot: tuple[int, int]) -> NearbyWords:
+        """The words around a place, its first and last word; each weighs less with its distance, and in another
+        clause."""
+        found = self._nearby[0].get(spot)
+        if found is None:
+            found = self._nearby[0][spot] = self._around(*spot)
+        return found
 
-    @cached_property
-    def _arounds(self) -> dict[tuple[int, int], NearbyWords]:
-        return {}
-
-    def sharply_around(self, first: int, last: int) -> NearbyWords:
+    def sharply_around(self, spot: tuple[int, int]) -> NearbyWords:
         """The words around a place, the nearest of them nearly alone: to compare it with another of its sentence."""
-        key = first, last
-        if key not in self._sharp_arounds:
-            weights = {term: weight**SHARP for term, weight in self.around(first, last).weights.items()}
-            self._sharp_arounds[key] = NearbyWords(weights, sum(weights.values()))
-        return self._sharp_arounds[key]
+        found = self._nearby[1].get(spot)
+        if found is None:
+            weights = {term: weight**SHARP for term, weight in self.around(spot).weights.items()}
+            found = self._nearby[1][spot] = NearbyWords(weights, sum(weights.values()))
+        return found
 
     @cached_property
-    def _sharp_arounds(self) -> dict[tuple[int, int], NearbyWords]:
-        return {}
+    def _nearby(self) -> tuple[dict[tuple[int, int], NearbyWords], dict[tuple[int, int], NearbyWords]]:
+        return {}, {}
 
     @cached_property
     def _unnegated(self) -> tuple[str, ...]:
@@ -562,15 +558,6 @@ def _places(starts: Sequence[int], stated: tuple[Value, ...]) -> Iterator[int]:
         while index < len(stated) and stated[index].end <= start:
             index += 1
         yield index if index < len(stated) and stated[index].start <= start else -1
-
-
-_NEXT_WORD: Final = re.compile(r"[\s\-]*([^\W\d_]+)")
-
-
-def counted(text: str, value: Value) -> str:
-    """The stem of the word behind a value: "claim" in "3 claims"."""
-    match = _NEXT_WORD.match(text, value.end)
-    return stem(match.group(1)) if match else ""
 
 
 _CLASSES: Final = """

@@ -18,12 +18,11 @@ from functools import lru_cache
 from itertools import chain, combinations, islice, permutations, product
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ragtrace.coverage.support._durations import Durations
-from ragtrace.coverage.support._placement import counted
+from ragtrace.coverage.support._durations import Durations, clocks_in
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
 from ragtrace.coverage.text import cached_property, content_stems
-from ragtrace.coverage.values import NUMBER_WORDS, Figure, Value, says, values
-from ragtrace.coverage.values.value import CODES, DAY, DEGREES, NO_AMOUNT, base
+from ragtrace.coverage.values import NUMBER_WORDS, Figure, Value, counted, says, values
+from ragtrace.coverage.values.value import CODES, DEGREES, NO_AMOUNT, base
 
 __all__ = ["Figures", "Origin"]
 
@@ -313,7 +312,7 @@ class Figures:
         if any(says(value, other) for other in known):
             return "stated"
         wording = _wording(claim, self._asked, answer or claim)
-        named = _clocks_in(values(f"{self._asked} {answer or claim}"))
+        named = clocks_in(values(f"{self._asked} {answer or claim}"))
         operands = [*wording.own, *wording.rest, *self._given(f"{self._asked} {claim}")]
         spans = {span for one in operands if one.unit and (span := _in("minute", one))}
         for other in [*known, *named][:MOST]:
@@ -323,16 +322,7 @@ class Figures:
 
     @cached_property
     def _clocks(self) -> list[Value]:
-        return [value for part in self._parts for value in _clocks_in(part.values)]
-
-    def _opened(self, unit: str, text: str) -> Iterator[float]:
-        """How long it is from one time of the day to another, of two that the evidence, or claim and question, name."""
-        if unit not in ("hour", "minute"):
-            return
-        for found in (*(part.values for part in self._parts), values(text)):
-            for one, two in combinations(_clocks_in(found)[:MOST], 2):
-                minutes = (two.number - one.number) % DAY
-                yield minutes / (60.0 if unit == "hour" else 1.0)
+        return [value for part in self._parts for value in clocks_in(part.values)]
 
     def _results(self, value: Value, claim: str, wording: _Wording) -> Iterator[float]:
         """What could be computed that `value` could stand for, in its unit."""
@@ -372,7 +362,7 @@ class Figures:
                         if figure.value.unit == "%")  # fmt: skip
         yield from _times(value.unit, [*own, *given], wording)
         yield from self._parts_told(value.unit, given)
-        yield from self._opened(value.unit, text)
+        yield from self._durations.between_clocks(value.unit, text)
 
     def _parts_told(self, unit: str, given: Sequence[_Operand]) -> Iterator[float]:
         """What the evidence tells as a part of a figure beside it: 800 where a third of 2,400 died, and the rest."""
@@ -485,10 +475,6 @@ def _is_other_unit(one: str, other: str) -> bool:
         return True
     (dimension, scale, _), (other_dimension, other_scale, _) = base(one), base(other)
     return bool(other) and dimension == other_dimension and scale != other_scale
-
-
-def _clocks_in(found: Iterable[Value]) -> list[Value]:
-    return [value for value in found if value.kind == "clock"]
 
 
 def _is_figure(value: Value) -> bool:

@@ -26,7 +26,7 @@ import math
 import re
 from calendar import month_abbr, month_name
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import lru_cache
@@ -197,14 +197,13 @@ _NOTHING_ASKED: Final = Reading("")
 _T = TypeVar("_T")
 
 
-def _beyond(wanted: Sequence[_T], sets: Iterable[frozenset[_T]]) -> frozenset[_T]:
+def _beyond(wanted: frozenset[_T], sets: Iterable[frozenset[_T]]) -> frozenset[_T]:
     """What is in none of some sets: looked up in each, since to unite them takes longer than all that is asked."""
-    left = frozenset(wanted)
     for each in sets:
-        if not left:
+        if not wanted:
             break
-        left -= each
-    return left
+        wanted -= each
+    return wanted
 
 
 @lru_cache(maxsize=4)
@@ -231,14 +230,13 @@ class Ground:
         """Whether one of its terms begins like another one."""
         return len(term) >= STEM and any(term[:STEM] in part.stems for part in self._parts)
 
-    def unneighbored(self, pairs: Sequence[str]) -> Set[str]:
+    def unneighbored(self, pairs: frozenset[str]) -> frozenset[str]:
         """Those of some pairs of terms that are neighbors nowhere."""
-        return _beyond(pairs, (part.pairs for part in self._parts))
+        return _beyond(pairs, [part.pairs for part in self._parts])
 
-    def unwritten(self, pairs: Sequence[tuple[str, str]]) -> int:
-        """How many of some pairs of words are written nowhere."""
-        left = _beyond(pairs, (part.written for part in self._parts))
-        return sum(map(left.__contains__, pairs)) if left else 0
+    def unwritten(self, pairs: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        """Those of some pairs of words that are written nowhere."""
+        return _beyond(pairs, [part.written for part in self._parts])
 
     @cached_property
     def _stated(self) -> StatedValues:
@@ -382,12 +380,12 @@ def measure(statement: Statement, ground: Ground, known: frozenset[int] = frozen
     held = [place in known or ground.holds(value) for place, value in enumerate(statement.values)]
     new = _new_words(statement, ground, held)
     length = len(new) + SMOOTHING
-    written = statement.written
+    written, unwritten = statement.written, ground.unwritten(statement.written_set)
     return Measures(
         unseen=sum(new) / length,
         lacking=new.count(1.0) / len(new) if new else float(not all(held)),
         pairs=_new_pairs(statement, ground, held) / length,
-        rewritten=ground.unwritten(written) / len(written) if written else 1.0,
+        rewritten=sum(map(unwritten.__contains__, written)) / len(written) if written else 1.0,
         unstated=float(ground.lacks(statement, known, held) is not None),
     )
 
@@ -421,7 +419,7 @@ def _new_pairs(statement: Statement, ground: Ground, held: Sequence[bool]) -> in
     """Of how many words it and the one before it are no neighbors in the evidence; a value that is held is known in any
     shape."""
     terms, places = statement.terms, statement.places
-    new = ground.unneighbored(statement.pairs)
+    new = ground.unneighbored(statement.pair_set)
     return sum(
         not (terms[at] == terms[at + 1] or (places[at] >= 0 and places[at] == places[at + 1] and held[places[at]]))
         for at, pair in enumerate(statement.pairs if new else ())

@@ -340,6 +340,7 @@ class Statement:
     `placed`: its terms and values in order. Without the words that only frame it: `terms`, its words and numbers in
     order; `places`, of each the index of the value that it is part of, or -1; `words`, those that are part of no value;
     `pairs`, each of them but the first with the one before it; `written`, its pairs of words as they are written;
+    `pair_set`, `written_set`, each of these once;
     `names`, those that begin with a capital in the middle of a sentence, and codes. `is_turned`: it is an item of a
     list under a negation ("Not covered are:"), so that it alone does not tell what the answer says of it.
     """
@@ -349,7 +350,9 @@ class Statement:
     places: tuple[int, ...]
     words: frozenset[str]
     pairs: tuple[str, ...]
+    pair_set: frozenset[str]
     written: tuple[tuple[str, str], ...]
+    written_set: frozenset[tuple[str, str]]
     names: tuple[Name, ...]
     is_turned: bool = False
 
@@ -376,13 +379,16 @@ def _statement(text: str) -> Statement:
     kept = [both for both in zip(placed.terms, placed.places, strict=True) if both[0] not in FRAME_WORDS]
     words = frozenset(term for term, place in kept if place < 0 and is_content(term))
     found = tuple(term for term, _ in kept)
+    pairs, written = tuple(map(" ".join, pairwise(found))), written_pairs(text)
     return Statement(
         placed=placed,
         terms=found,
         places=tuple(place for _, place in kept),
         words=words,
-        pairs=tuple(map(" ".join, pairwise(found))),
-        written=written_pairs(text),
+        pairs=pairs,
+        pair_set=frozenset(pairs),
+        written=written,
+        written_set=frozenset(written),
         names=(*_names(text, words), *_codes(text, placed)),
     )
 

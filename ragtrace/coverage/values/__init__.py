@@ -9,6 +9,7 @@ from ragtrace.coverage.values.dates import date_ranges
 from ragtrace.coverage.values.quantities import (
     NUMBER_WORDS,
     Figure,
+    counted,
     figures_in,
     head_of,
     is_example,
@@ -32,6 +33,7 @@ __all__ = [
     "Figure",
     "StatedValues",
     "Value",
+    "counted",
     "covers",
     "date_ranges",
     "figures_in",

@@ -22,7 +22,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from ragtrace.coverage.text import content_stems, is_english
+from ragtrace.coverage.text import content_stems, is_english, stem
 from ragtrace.coverage.values.dates import clock_times, dates_of
 from ragtrace.coverage.values.value import (
     CODES,
@@ -45,6 +45,7 @@ __all__ = [
     "amount_match",
     "amount_wanted",
     "amounts_in",
+    "counted",
     "dates_in",
     "figures_in",
     "head_of",
@@ -297,6 +298,15 @@ def _power(written: str) -> str:
     """The unit of an area or a volume in words: "square metres", "sq m"."""
     power, length = written.casefold().split()
     return unit_of(f"{_SHORT_POWER.get(power, power)} {_SHORT_LENGTH.get(length, length)}")
+
+
+_NEXT_WORD: Final = re.compile(r"[\s\-]*([^\W\d_]+)")
+
+
+def counted(text: str, value: Value) -> str:
+    """The stem of the word behind a value: "claim" in "3 claims"."""
+    match = _NEXT_WORD.match(text, value.end)
+    return stem(match.group(1)) if match else ""
 
 
 _REACH: Final = 40  # characters before a number in which the word stands that it belongs to

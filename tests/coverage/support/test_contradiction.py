@@ -182,7 +182,7 @@ def _around_value(text: str) -> NearbyWords:
     """What stands around the first value of a text."""
     placed = Placed.read(text)
     assert placed.spans[0] is not None
-    return placed.around(*placed.spans[0])
+    return placed.around(placed.spans[0])
 
 
 WORDS = st.sampled_from("storm hail roof paid not never 7 9 2024 2025 days Cork only without . No, excluded".split())
