@@ -43,6 +43,7 @@ __all__ = [
 
 HEADING: Final = 200  # characters of a chunk's first line that may name what it is about
 _NUMBER_WORDS: Final = frozenset(map(stem, NUMBER_WORDS))
+MOST_SHARED: Final = 1024  # texts of which is kept what they share with a question, about 2 kB each
 STEM: Final = 4  # letters that two words share when they are forms of one word ("technical", "technician")
 
 
@@ -158,8 +159,6 @@ class Shared(NamedTuple):
 class Reading(_Read):
     """One text, read lazily; the same text is read once, whichever request it comes with."""
 
-    _asked: Shared | None = None
-
     @cached_property
     def terms(self) -> tuple[str, ...]:
         """Words and numbers in order, those of a list's numbering left out."""
@@ -191,13 +190,15 @@ class Reading(_Read):
     def shared(self, words: frozenset[str]) -> Shared:
         """Those of some words that each window has: cheaper than to build the windows. Kept for the next who asks about
         the same question."""
-        found = self._asked
+        found = _shared.get(self)
         if found is None or found.words != words:
             named = words & self.heading
             single = [words & sentence.words for sentence in self.sentences]
             windows = [*single, *map(or_, single, single[1:])]
             with_heading = [named | each for each in windows] if named else windows
-            found = self._asked = Shared(words, with_heading, frozenset(with_heading))
+            if len(_shared) >= MOST_SHARED:
+                _shared.clear()
+            found = _shared[self] = Shared(words, with_heading, frozenset(with_heading))
         return found
 
     def window_values(self, at: int) -> tuple[Value, ...]:
@@ -242,6 +243,7 @@ class Reading(_Read):
 
 
 _read: Final = Readings(Reading)
+_shared: Final[dict[Reading, Shared]] = {}
 
 
 class Evidence(NamedTuple):
