@@ -13,13 +13,14 @@ from calendar import monthrange
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
+from functools import lru_cache
 from itertools import combinations, product
 from math import fsum, log1p
 from typing import Final, NamedTuple
 
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
 from ragtrace.coverage.text import content_stems
-from ragtrace.coverage.values import Value, values
+from ragtrace.coverage.values import DateRange, Value, values
 from ragtrace.coverage.values.value import DAY
 
 __all__ = ["Durations", "clocks_in"]
@@ -87,7 +88,7 @@ class Durations:
         text = f"{self._asked} {claim}"
         if any(abs(length - abs(value.number)) <= slack for length in _spans(value.unit, text)):
             return True
-        is_age = _AGE.search(text) is not None
+        is_age = _is_of_age(text)
         unit = value.unit or ("year" if is_age or _OR_YEARS.match(claim, value.end) else "")
         if unit not in (*_DAYS, *_MONTHS) or not value.number:
             return False
@@ -200,13 +201,25 @@ def _lengths(unit: str, one: _Time, two: _Time, is_age: bool) -> Iterator[float]
         yield from (days / _DAYS[unit], (days + 1) / _DAYS[unit])
 
 
+@lru_cache(maxsize=16)  # asked for each figure of a claim, which may have thousands
+def _is_of_age(text: str) -> bool:
+    """Whether a text speaks of somebody's age."""
+    return _AGE.search(text) is not None
+
+
+@lru_cache(maxsize=16)
+def _dates_named(text: str) -> Sequence[DateRange]:
+    """The first dates that a text names."""
+    return [value.dates for value in values(text) if value.dates and not value.dates.is_open][:SPANS]
+
+
 def _spans(unit: str, text: str) -> Iterator[float]:
     """The time between two dates that a text names, by the mean length of a month or year, and that from the first to
     the last day of one; in days where no unit is given."""
     length = _CALENDAR.get(unit or "day")
     if length is None:
         return
-    dates = [value.dates for value in values(text) if value.dates and not value.dates.is_open][:SPANS]
+    dates = _dates_named(text)
     for one, two in combinations([*dates, *dates], 2):
         days = abs((two.first - one.first).days) or one.days - 1
         yield from (days / length, days / length + 1)
