@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from hypothesis import given, strategies as st
 
 from ragtrace.coverage.facets import _places as places
 from ragtrace.coverage.facets._places import place_match, place_of, places_in
@@ -77,3 +78,10 @@ def test_without_the_cities_extra_those_of_time_zones_are_known(monkeypatch: pyt
     assert known["paris"][0] == "FR"
     assert known["dublin"][0] == "IE"
     assert known["california"] == ("US", "US-CA")
+
+
+@given(st.text(alphabet="aBc.'-1 ,_", max_size=24))
+def test_words_that_begin_with_a_capital_are_words(text: str) -> None:
+    """Sought by themselves, they are the same as among all words."""
+    words = [word.span() for word in places._ASCII_WORD.finditer(text) if word.group()[0].isupper()]
+    assert [word.span() for word in places._ASCII_CAPITALIZED.finditer(text)] == words

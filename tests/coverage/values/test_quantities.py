@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, strategies as st
 
-from ragtrace.coverage.values import same_value, values
+from ragtrace.coverage.values import quantities, same_value, values
 from tests.coverage.values.quantities import quantity_of
 
 
@@ -90,3 +91,24 @@ def test_a_unit_has_one_name() -> None:
     """However it is abbreviated."""
     written = ("20 min", "20 mins", "20 minutes", "3 hrs", "3 hours", "2 yrs", "2 years")
     assert [values(each)[0].unit for each in written] == ["minute"] * 3 + ["hour"] * 2 + ["year"] * 2
+
+
+PIECES = st.sampled_from(
+    ["EUR ", "eur", "$", "€ ", "-", "−", " ", "\n", "\u00a0", "5", "1,000", "2.500", "two", "Twenty-one", "twofold",
+     "stone", ".", ",", "a", "X", "é", "%", " million", " to ", "per cent", "days", "_", "٣"]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=24).map("".join))
+def test_numbers_are_found_where_a_search_of_the_whole_text_finds_them(text: str) -> None:
+    """They are sought from right before each digit and each word for a number on, whatever stands there."""
+    found = [match.span() for match in quantities._numbers_of(text)]
+    assert found == [match.span() for match in quantities._NUMBER.finditer(text)]
+
+
+@pytest.mark.parametrize(
+    "text", ["From May 2023 to 3/4/2025, EUR 500 at 14:30", "a,b,2023\n1,5,2024\n2,6,2025\n", "FY24 and 30 days", ""]
+)
+def test_dates_are_those_among_all_values(text: str) -> None:
+    """Found by themselves, in prose and in tables."""
+    assert quantities.dates_in(text) == [value for value in values(text) if value.kind == "date"]
