@@ -105,8 +105,9 @@ spans: ## record what tracing packages send, each in an environment of its own
 capture: $(VENV)/.test ## write docs/reference/capture.md from the tests that pass
 	$(BIN)/python -m pytest --quiet -m captures --write-captures
 
-judges: $(VENV)/.test ## fit the built-in judges again, and judge them on data sets left out (RAGTRACE_BENCH_DATA)
-	$(BIN)/python bench/builtin_verifier.py --fit --sealed --cosine
+judges: $(VENV)/.test ## fit words and the built-in judge of relevance again, and judge both on data sets left out (RAGTRACE_BENCH_DATA)
+	$(BIN)/python bench/words.py
+	$(BIN)/python bench/words.py --beside
 	$(BIN)/python bench/builtin_relevance.py --fit
 
 test-models: $(VENV)/.test ## train the small language model of the tests again, from a fixed seed (a few minutes)

@@ -4,7 +4,7 @@ The weights are random: what is measured is how long a model of that size takes,
 claims, each beside three chunks and the best sentences of all, 50 candidates and one answer. int8 is torch's dynamic
 quantization of linear layers.
 
-Usage: python bench/judges.py [--rounds N] [--builtin] [--precisions float32,bf16,int8] [--sizes tiny,minilm]
+Usage: python bench/judges.py [--rounds N] [--precisions float32,bf16,int8] [--sizes tiny,minilm]
 """
 
 from __future__ import annotations
@@ -22,28 +22,15 @@ from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from ragtrace.analyze._verification import judge_batch
-from ragtrace.engines._builtin_verifier import BuiltinVerifier, TokenEncoder
 from ragtrace.engines.encoder import packaged_encoder
 from ragtrace.engines.pair_classifier import RelevanceClassifier
 from ragtrace.engines.verifier import EntailmentVerifier
-from ragtrace.types import (
-    Candidate,
-    GenerateRun,
-    Generation,
-    PackedChunk,
-    Packing,
-    PackRun,
-    Query,
-    RequestRecord,
-    RetrieveRun,
-)
 
 SIZES: Final[dict[str, dict[str, int]]] = {
     "tiny": {"num_hidden_layers": 2, "hidden_size": 128, "intermediate_size": 512, "num_attention_heads": 2},
     "minilm": {},  # as the packaged encoder is
 }
-CLAIMS, EVIDENCES, CANDIDATES, PAIRS, PACKED, ROUNDS = 10, 4, 50, 64, 8, 3
+CLAIMS, EVIDENCES, CANDIDATES, PAIRS, ROUNDS = 10, 4, 50, 64, 3
 WORDS: Final = 100  # of a chunk
 
 
@@ -99,75 +86,6 @@ def measure(size: str, precision: str, rounds: int) -> None:
     )
 
 
-def measure_builtin(precision: str, rounds: int) -> None:
-    """Print the same of the built-in verifier: of the claims of a request as a worker judges it, where no text was read
-    before, and where another request has read its passages."""
-    model, tokenizer = packaged(precision)
-    draw = random.Random(0)
-    chunks = texts(CANDIDATES, WORDS, draw)
-    asked = [request(chunks, draw, number) for number in range(2)]
-    times: dict[str, list[float]] = {"cold": [], "warm": []}
-    for _ in range(rounds):
-        encoder = TokenEncoder(model, tokenizer)
-        if precision == "int8":
-            encoder._model = quantized(model)
-        counting = Counting(encoder, cache_bytes=0)
-        for name, record in zip(times, asked, strict=True):
-            began = time.process_time()
-            judge_batch({record.request_id: record}, counting)
-            times[name].append(time.process_time() - began)
-    pairs = counting.pairs // 2
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    cold, warm = (median(found) for found in times.values())
-    print(
-        f"  builtin, {precision:7s}: {pairs / cold:6.1f} pairs per second of one core, {cold:5.2f} s for a request of "
-        f"{pairs} pairs, {warm:5.2f} s where its passages were read before; {memory:.0f} MiB at most so far",
-        flush=True,
-    )
-
-
-class Counting(BuiltinVerifier):
-    """The built-in verifier, and how many pairs it was asked about."""
-
-    pairs = 0
-
-    def verify(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[float, float]]:
-        """As it does."""
-        self.pairs += len(pairs)
-        return super().verify(pairs)
-
-
-def request(chunks: Sequence[str], draw: random.Random, number: int) -> RequestRecord:
-    """A request with these candidates, of which the first are packed, and an answer of so many claims."""
-    answer = " ".join(f"The {text[0].lower()}{text[1:].rstrip('.')}." for text in texts(CLAIMS, 11, draw))
-    packing = Packing(chunks=tuple(
-        PackedChunk(chunk_id=str(at), position=at + 1, text=text) for at, text in enumerate(chunks[:PACKED])
-    ))  # fmt: skip
-    candidates = tuple(Candidate(chunk_id=str(at), rank=at + 1, text=text) for at, text in enumerate(chunks))
-    return RequestRecord(
-        request_id=str(number),
-        service="bench",
-        query=Query(original="What is the limit of this policy?"),
-        stages=(
-            RetrieveRun(candidates=candidates),
-            PackRun(packing=packing),
-            GenerateRun(generation=Generation(answer=answer)),
-        ),
-    )
-
-
-def packaged(precision: str) -> tuple[Any, Any]:
-    """The packaged encoder's model and tokenizer."""
-    import torch
-    import transformers
-
-    folder = packaged_encoder()
-    kind: Any = transformers.AutoModel
-    model = kind.from_pretrained(folder).eval()
-    model = model.to(torch.bfloat16) if precision == "bf16" else model
-    return model, transformers.AutoTokenizer.from_pretrained(folder)
-
-
 def quantized(model: Any) -> Any:
     """The model with linear layers of int8."""
     import torch
@@ -179,17 +97,12 @@ def quantized(model: Any) -> Any:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print one line for each size and precision, and one for the built-in verifier."""
+    """Print one line for each size and precision."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--builtin", action="store_true", help="measure the built-in verifier alone")
     parser.add_argument("--precisions", default="float32,bf16,int8")
     parser.add_argument("--sizes", default=",".join(SIZES))
     given = parser.parse_args(arguments)
-    if given.builtin:
-        for precision in given.precisions.split(","):
-            measure_builtin(precision, given.rounds)
-        return
     print(f"{CLAIMS} claims beside {EVIDENCES} texts each, {CANDIDATES} candidates of {WORDS} words, one answer")
     for size in given.sizes.split(","):
         for precision in given.precisions.split(","):

@@ -128,7 +128,7 @@ def _options() -> Any:
     parser.add_argument("--judge-noise", dest="noise", type=float, metavar="SHARE",
                         help="ask a judge that knows the labels, and errs so often in each role")  # fmt: skip
     parser.add_argument("--probe", action="store_true", help="ask the whole domain's index once more as well")
-    parser.add_argument("--judge", metavar="MODEL", help="ask a model about claims: builtin, a folder or a name")
+    parser.add_argument("--judge", metavar="MODEL", help="ask a model about claims: a folder or a name")
     parser.add_argument(
         "--relevance", metavar="MODEL", help="ask a model about candidates: builtin, a folder or a name"
     )

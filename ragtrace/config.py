@@ -528,7 +528,7 @@ _COMMANDS: Final = (
     _of("", "judge_key", "text", None, "The key that the server of a judge asks for.", secret=True),
     _of("analyze, calibrate, grade request, grade report, grade entities", "judge", "role=model, ...", None,
         "Who judges in a role (entails, relevant, answers): a classifier's folder or name, chat:URL#NAME of a "
-        "server's, or builtin (not for answers); more than one by several options, or with commas.", secret=True),
+        "server's, or, for relevant alone, builtin; more than one by several options, or with commas.", secret=True),
     _of("analyze, calibrate", "judge_calibration", "role=file, ...", None,
         "Calibrations of these judges by role, as `ragtrace verifier calibrate` writes them; a classifier's folder may "
         "have its own."),

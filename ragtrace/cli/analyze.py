@@ -120,7 +120,7 @@ def analyze(
         raise ConfigurationError("--service and --since choose what --redo and --again enqueue; give one of these too")
     judges = as_judges(judge or ())
     if verifier == "builtin":
-        known = "a folder or a Hugging Face name; what is built in is --judge entails=builtin"
+        known = "a folder or a Hugging Face name; no verifier is built in: words judge claims without one"
         raise ConfigurationError.of("--verifier", verifier, known)
     if verifier and "entails" in judges:
         raise ConfigurationError("--verifier and --judge entails=MODEL both judge claims; give one of them")

@@ -70,8 +70,7 @@ class Verifier(Protocol):
     """What judges claims by evidence; `name` says which model did.
 
     One that has a `lexical_weight` gets so much of the log odds that words alone give to a claim added to its own. Its
-    `layer` is stored with the claims, `ENTAILMENT` where it has none. Its `evidence_words` say how much of all packed
-    chunks together a claim is put beside, `WORDS` where it has none.
+    `layer` is stored with the claims, `ENTAILMENT` where it has none.
     """
 
     @property
@@ -273,9 +272,8 @@ def supports_of_claims(answers: Sequence[JudgedAnswer], verifier: Verifier) -> l
 
 def _asked(answers: Sequence[JudgedAnswer], verifier: Verifier) -> list[list[_Asked | None]]:
     how = float(getattr(verifier, "lexical_weight", 0.0)), getattr(verifier, "layer", ENTAILMENT)
-    limit = int(getattr(verifier, "evidence_words", WORDS))
     asked = [
-        [_beside_packed(*each, answer, *how, limit) for each in zip(answer.claims, answer.supports, strict=True)]
+        [_beside_packed(*each, answer, *how) for each in zip(answer.claims, answer.supports, strict=True)]
         for answer in answers
     ]
     _ask([each for answer in asked for each in answer if each], verifier)
@@ -297,7 +295,7 @@ def _ask(asked: Sequence[_Asked], verifier: Verifier) -> None:
 
 
 def _beside_packed(
-    claim: Claim, supports: Mapping[str, float], answer: JudgedAnswer, weight: float, layer: str, limit: int
+    claim: Claim, supports: Mapping[str, float], answer: JudgedAnswer, weight: float, layer: str
 ) -> _Asked | None:
     if not claim.factual:
         return None
@@ -310,7 +308,7 @@ def _beside_packed(
     asked = _Asked(claim, list(chosen), [(text, chunks[key]) for key in chosen], weight, layer, likely=likely)
     if len(chunks) > 1:
         asked.chunk_ids.append(None)
-        asked.pairs.append((text, gather(text, list(chunks.values()), limit=limit)))
+        asked.pairs.append((text, gather(text, list(chunks.values()))))
     return asked
 
 

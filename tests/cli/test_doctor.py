@@ -257,10 +257,10 @@ def test_says_what_can_be_judged_and_what_would_tell_more(doctor: Doctor, empty_
         ("retrieval", "not_recorded", '@ragtrace.retrieve'),
         ("ranking", "not_recorded", 'capture_content="full"'),
         ("ranking", "low_match", "ragtrace.request(facets=...)"),
-        ("generation", "unsupported", "ragtrace analyze --judge entails=builtin"),
-        ("generation", "undecided", "pip install 'ragtrace[models]'"),
+        ("generation", "unsupported", "ragtrace analyze --judge entails=MODEL"),
+        ("generation", "undecided", "docs/how-to/judges.md"),
         ("generation", "refused", "ragtrace gold import FILE"),
-        ("citation", "unsupported", "ragtrace analyze --judge entails=builtin"),
+        ("citation", "unsupported", "ragtrace analyze --judge entails=MODEL"),
     ],
 )  # fmt: skip
 def test_each_reason_has_the_line_that_changes_it(

