@@ -633,7 +633,8 @@ class IndexProbe(_Struct, frozen=True, kw_only=True):
     is that of the first of `chunks` that has one. `depth`: how many candidates the application asked for; `asked`: how
     many the probe did. `exact`: whether the probe can search exactly. `by_gold`: whether gold evidence was looked for.
     `drawn`: looked at as one of the requests that show nothing. `sources`: of the best candidates, whose owners are to
-    be told of a gap.
+    be told of a gap. `odds`: by a calibrated model, the log odds that an exact search of the index finds evidence
+    beside the candidates; None where no model was asked.
     """
 
     outcome: ProbeOutcome
@@ -648,6 +649,7 @@ class IndexProbe(_Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
     why: str | None = None
     asked_at: int = 0
+    odds: float | None = None
 
 
 class Grading(_Struct, frozen=True, kw_only=True):

@@ -14,7 +14,9 @@ counts as a witness by the log of its ratio of likelihoods, and witnesses count 
 of the prompt as one text, of each claim, of the answer; and the scores of words. What they say of one thing is put
 together where they say it. A request is sound where the prompt holds the evidence and the answer rests on it;
 generation broke where the prompt holds it, and claims are false, or the answer is to something else, or declines;
-ranking where it is outside of the prompt; retrieval where it is nowhere. No weight is fitted to any model.
+ranking where it is outside of the prompt; retrieval where the candidates lack it. Where no document has it, an answer
+that declines is sound and one that makes something up is generation's; only the index tells that from retrieval's
+(`with_index`). No weight is fitted to any model.
 """
 
 from __future__ import annotations
@@ -341,8 +343,15 @@ _BY_NAME: Final = {doubt.name: doubt for doubt in (RETRIEVAL, ACQUITTAL, RANKING
 
 # Of all requests, before anything is known: those that answer, and those that decline, by what breaks first in them. Of
 # answers four fifths are sound, as in the traffic that the figures are given for; what declines is seldom right.
-_ANSWERS: Final = {"sound": 0.80, "retrieval": 0.05, "ranking": 0.025, "generation": 0.05, "citation": 0.02}
-_REFUSALS: Final = {"sound": 0.02, "retrieval": 0.03, "ranking": 0.015, "generation": 0.01, "citation": 0.0}
+_ANSWERS: Final = {
+    "sound": 0.80,
+    "retrieval": 0.05,
+    "ranking": 0.025,
+    "generation": 0.045,
+    "citation": 0.02,
+    "unanswerable": 0.005,
+}
+_REFUSALS: Final = {"sound": 0.02, "retrieval": 0.03, "ranking": 0.015, "generation": 0.01}
 # Of broken answers: one claim is false, all from some claim on are, all are, and the answer is to something else, with
 # claims that the prompt bears out or not.
 _ONE: Final = 0.40
@@ -359,22 +368,31 @@ _WORDS_ON_REFUSALS: Final = 0.7  # of the log odds of retrieval by words, where 
 
 @dataclass(frozen=True, slots=True)
 class Chances:
-    """How likely a request is sound, or broke first at a stage; they sum to 1."""
+    """How likely a request is sound, or broke first at a stage; they sum to 1. generation: with the evidence in the
+    prompt; unanswerable: where no document has it, and the answer makes something up, which is generation's as well."""
 
     sound: float
     retrieval: float
     ranking: float
     generation: float
     citation: float = 0.0
+    unanswerable: float = 0.0
 
     def of(self, stage: Stage) -> float:
         """How likely a stage broke first."""
         return {
             "retrieval": self.retrieval,
             "ranking": self.ranking,
-            "generation": self.generation,
+            "generation": self.generation + self.unanswerable,
             "citation": self.citation,
         }[stage]
+
+    def with_index(self, odds: float) -> Chances:
+        """The chances once the index was asked. odds: the log odds that it holds evidence beside the candidates,
+        against that it holds none; whether it does tells nothing of requests whose evidence is among them."""
+        lost = self.retrieval * math.exp(odds)
+        whole = 1.0 - self.retrieval + lost
+        return Chances(**{name: getattr(self, name) / whole for name in _ANSWERS} | {"retrieval": lost / whole})
 
 
 def chances(signs: Signs, *, left_out: bool, cites: bool = False) -> Chances | None:
@@ -398,19 +416,20 @@ def chances(signs: Signs, *, left_out: bool, cites: bool = False) -> Chances | N
             "generation": signs.packed_odds - _WORDS_ON_REFUSALS * retrieval,
             "retrieval": 0.0,
             "ranking": left + trusted if can_rank else -math.inf,
-            "citation": -math.inf,
         }
         return _chances(_REFUSALS, found)
     generation = GENERATION.log_odds(words) if "GENERATION" in known else 0.0
     rests = signs.packed_odds if signs.rest_odds is None else signs.rest_odds
     false = [-odds for odds in signs.borne] or [0.0]
-    without = _mixed([(_MADE_UP, math.fsum(false) + generation), (1 - _MADE_UP, 0.0)])
+    made_up = math.fsum(false) + generation
+    without = _mixed([(_MADE_UP, made_up), (1 - _MADE_UP, 0.0)])
     found = {
         "sound": rests,
         "generation": rests + _of_generation(false, -(signs.answer_odds or 0.0), signs.packed_odds - rests, generation),
         "retrieval": without + retrieval,
         "ranking": left + without + (ranking or 0.0) if can_rank else -math.inf,
         "citation": rests + _of_citation(signs.miscited_odds) if cites and signs.miscited_odds else -math.inf,
+        "unanswerable": made_up + retrieval if signs.borne and signs.on_topic else -math.inf,  # else a courtesy
     }
     return _chances(_ANSWERS, found)
 

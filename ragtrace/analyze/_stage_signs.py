@@ -401,18 +401,19 @@ def _mean_odds(
     return math.log(math.fsum(weights[key] * math.exp(odds[key]) for key in odds) / math.fsum(weights.values()))
 
 
-def once_more(said: float | None, first: float) -> float:
-    """The log of the ratio of likelihoods of a second judgment of chunks as one text, which may not show what one of
-    them shows. first: the log odds of the judgments of each by itself. One that agrees tells less than one that does
-    not: where a model errs, it is likely to err again."""
-    if said is None:
-        return 0.0
-    odds = log_odds(said, LEAST)
-    if odds * first <= 0.0:
-        return math.log(TOGETHER * math.exp(odds) + 1 - TOGETHER)
-    right = 1 / (1 + math.exp(-abs(odds)))
-    again = math.log((AGAIN + (1 - AGAIN) * right) / (AGAIN + (1 - AGAIN) * (1 - right)))
-    return math.log(TOGETHER * math.exp(math.copysign(again, odds)) + 1 - TOGETHER)
+def once_more(said: Iterable[float], first: float) -> float:
+    """The log of the ratio of likelihoods of further judgments of chunks as one text, which may not show what one of
+    them shows. first: the log odds of the judgments of each by itself. One that agrees with those before it tells less
+    than one that does not: where a model errs, it is likely to err again."""
+    known = first
+    for each in said:
+        odds = log_odds(each, LEAST)
+        if odds * known > 0.0:
+            right = 1 / (1 + math.exp(-abs(odds)))
+            again = math.log((AGAIN + (1 - AGAIN) * right) / (AGAIN + (1 - AGAIN) * (1 - right)))
+            odds = math.copysign(again, odds)
+        known += math.log(TOGETHER * math.exp(odds) + 1 - TOGETHER)
+    return known - first
 
 
 def evidence_odds(chances: Iterable[float], count: int | None = None) -> float:

@@ -105,6 +105,7 @@ MAY_HAVE_BROKEN: Final = 0.2
 UNLIKELY: Final = 0.03
 
 
+_NOWHERE: Final = "nothing in the index answers the question, and the answer claims something that the prompt lacks"
 _UNCITED: Final = (
     "the answer cites nothing at all, and the answers of this service cite; "
     "if they are no longer meant to, set cites=False"
@@ -160,10 +161,13 @@ class Case:
         return doubt.level(self.signs, self.usual)
 
     def heard(self) -> Chances | None:
-        """How likely the request broke where, by calibrated models and words; None where words alone judge."""
+        """How likely the request broke where, by calibrated models and words, and by what they say of the index where
+        it was asked; None where words alone judge."""
         if self.reference == "oracle" or not (self.retrieved and self.packed and self.answered):
             return None
-        return chances(self.signs, left_out=self.left_out, cites=self.cites and self.signs.readable)
+        found = chances(self.signs, left_out=self.left_out, cites=self.cites and self.signs.readable)
+        odds = None if self.probe is None else self.probe.odds
+        return found if found is None or odds is None else found.with_index(odds)
 
 
 def judge_stages(case: Case) -> tuple[StageFinding, ...]:
@@ -466,6 +470,8 @@ def _generation(case: Case) -> StageFinding:
     level, lines = case.level(GENERATION), _claim_lines(case.claims)
     if heard is not None:
         if case.is_proven("generation", _heard_margin(heard, "generation")) and not signs.hedged:
+            if case.probe is not None and heard.unanswerable > heard.generation:
+                lines.append(_NOWHERE)
             return _finding("generation", "broken", None, *lines, _chance_line(heard, "generation"))
         return _by_chance(heard, "generation", "contradicted" if signs.contradicted else "unsupported", *lines)
     absence = _absence(case)

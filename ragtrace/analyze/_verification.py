@@ -210,30 +210,58 @@ def _once_more(
     records: Mapping[str, RequestRecord], judged: Mapping[str, JudgedRelevance], relevance: RelevanceJudge
 ) -> dict[str, JudgedRelevance]:
     """With second judgments, since one alone breaks nothing: of the packed chunks together, and of the chunks outside
-    of the prompt together that are the most relevant by themselves, if one of them is. What would be judged as the text
-    that it is already is not judged again."""
-    prompts, outside = {}, {}
+    of the prompt together that are the most relevant by themselves, if one of them is or none in the prompt is. Where a
+    second judgment contradicts the first one, a third decides: of the same chunks in reverse order. What would be
+    judged as the text that it is already is not judged again."""
+    texts: dict[tuple[str, str], tuple[str, list[str], float]] = {}  # question, texts and the best of the first ones
+    likely: dict[str, tuple[str, ...]] = {}
     for key, said in judged.items():
         record = records[key]
-        texts = [chunk.text for chunk in _packed(record) if chunk.text]
-        if len(texts) > 1:
-            prompts[key] = record.query.original, "\n\n".join(texts)
+        packed = [chunk.text for chunk in _packed(record) if chunk.text]
+        inside = max(said.packed.values(), default=0.0)
+        if len(packed) > 1:
+            texts[key, "prompt"] = record.query.original, packed, inside
         held = {chunk.chunk_id for chunk in _packed(record) if not chunk.truncated}
         left = {item.chunk_id: item.text for item in record.candidates if item.text and item.chunk_id not in held}
         best = tuple(sorted(left, key=lambda name: -said.candidates[name])[:TOGETHER])  # ties: as they were ranked
-        if len(best) > 1 and said.candidates[best[0]] >= SUPPORTED:
-            outside[key] = record.query.original, "\n\n".join(left[name] or "" for name in best), best
-    pairs = dict.fromkeys([*prompts.values(), *((question, text) for question, text, _ in outside.values())])
-    found = dict(zip(pairs, relevance.relevant(list(pairs)) if pairs else (), strict=True))
+        if len(best) > 1 and (said.candidates[best[0]] >= SUPPORTED or inside < SUPPORTED):
+            likely[key] = best
+            texts[key, "left"] = record.query.original, [left[name] or "" for name in best], said.candidates[best[0]]
+    more = further_judgments(relevance, list(texts.values()))
+    found = dict(zip(texts, more, strict=True))
     return {
         key: replace(
             said,
-            prompt=found[prompts[key]] if key in prompts else None,
-            left=found[outside[key][:2]] if key in outside else None,
-            likely_left=outside[key][2] if key in outside else (),
+            prompt=found.get((key, "prompt"), ()),
+            left=found.get((key, "left"), ()),
+            likely_left=likely.get(key, ()),
         )
         for key, said in judged.items()
     }
+
+
+def further_judgments(
+    judge: RelevanceJudge, asked: Sequence[tuple[str, Sequence[str], float]], *, confirms: bool = False
+) -> list[tuple[float, ...]]:
+    """The second judgment of each (question, chunks, best of the first judgments): of the chunks as one text; and the
+    third where that contradicts the first ones: of the chunks in reverse order. confirms: also where both say that the
+    evidence is there. Raises: NotJudged."""
+    second = _relevant(judge, [(question, "\n\n".join(chunks)) for question, chunks, _ in asked])
+    odd = [
+        place
+        for place, (said, (_, _, first)) in enumerate(zip(second, asked, strict=True))
+        if (said >= SUPPORTED) != (first >= SUPPORTED) or (confirms and first >= SUPPORTED)
+    ]
+    third = _relevant(judge, [(asked[place][0], "\n\n".join(reversed(asked[place][1]))) for place in odd])
+    decided = dict(zip(odd, third, strict=True))
+    return [(said, decided[place]) if place in decided else (said,) for place, said in enumerate(second)]
+
+
+def _relevant(judge: RelevanceJudge, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    """What the judge says of each pair, each distinct one asked once."""
+    distinct = list(dict.fromkeys(pairs))
+    said = dict(zip(distinct, judge.relevant(distinct) if distinct else (), strict=True))
+    return [said[pair] for pair in pairs]
 
 
 def _packed(record: RequestRecord) -> tuple[PackedChunk, ...]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import math
 import threading
 import time
 from collections import defaultdict, deque
@@ -21,8 +20,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ragtrace.analyze._doubt_model import Chances
-from ragtrace.analyze._stage_signs import LEAST, odds_by_place, once_more
+from ragtrace.analyze._stage_signs import LEAST, SUREST, odds_by_place, once_more
 from ragtrace.analyze._stage_states import MAY_HAVE_BROKEN, Case, is_certain, is_lost
+from ragtrace.analyze._verification import TOGETHER, further_judgments
 from ragtrace.analyze.analysis import ServiceView, with_probe
 from ragtrace.analyze.diagnosis import VersionStart
 from ragtrace.config import SETTINGS
@@ -35,7 +35,7 @@ from ragtrace.errors import ConfigurationError, NotJudged, ProbeError
 from ragtrace.probe import DEEPER, Probe, ask, compare
 from ragtrace.types import Analysis, Candidate, IndexProbe, RequestRecord, VerifiedBy, replace
 
-__all__ = ["FAULTS", "IndexProber", "ProbeBudget", "is_suspected", "probed", "relevant_beyond", "with_index"]
+__all__ = ["FAULTS", "IndexProber", "ProbeBudget", "is_suspected", "probed", "relevant_beyond"]
 
 FAULTS: Final = "probe"
 """The place under which faults of a probe are counted."""
@@ -102,6 +102,7 @@ def probed(
     heard: where calibrated models and words say that the request broke, and relevance: the model among them that also
     judges what the index holds beside the candidates, in place of words; without both words find it alone.
     """
+    told: list[float] = []
 
     def proven(found: Sequence[Candidate]) -> Sequence[Candidate] | None:
         if heard is None or relevance is None:
@@ -113,11 +114,12 @@ def probed(
         except NotJudged as error:
             _log.warning("what the probe found for request %s is judged by words alone: %s", record.request_id, error)
             return None
-        return chunks if is_lost(with_index(heard, odds)) else ()
+        told.append(odds)
+        return chunks if is_lost(heard.with_index(odds)) else ()
 
     lost = [loss.chunk_id for loss in analysis.lost if loss.where == "retrieval"]
     certain = [match.facet for match in analysis.facets if match.reason is None and is_certain(match)]
-    return compare(
+    found = compare(
         probe,
         record,
         ask(probe, record, deeper=deeper),
@@ -128,6 +130,7 @@ def probed(
         background=view.background,
         proven=proven,
     )
+    return replace(found, odds=round(told[0], _DIGITS)) if told and found.exact else found
 
 
 class IndexProber:
@@ -233,17 +236,7 @@ class IndexProber:
 
 
 MOST: Final = 20  # chunks of one request that are judged: those that match the question best by words
-TOGETHER: Final = 3  # of them, the most relevant that are judged as one text
-
-
-def with_index(heard: Chances, odds: float) -> Chances:
-    """The chances once the index was asked. odds: the log odds that it holds evidence beside the candidates, against
-    that it holds none; whether it does tells nothing of the other stages."""
-    lost = heard.retrieval * math.exp(odds)
-    whole = heard.sound + heard.ranking + heard.generation + heard.citation + lost
-    return Chances(
-        heard.sound / whole, lost / whole, heard.ranking / whole, heard.generation / whole, heard.citation / whole
-    )
+_DIGITS: Final = 4  # of log odds that are stored
 
 
 def relevant_beyond(
@@ -253,19 +246,22 @@ def relevant_beyond(
     background: Background | None = None,
 ) -> tuple[float, list[Candidate]]:
     """The log odds that what a probe found beside the candidates holds the evidence, and the chunks that do, the most
-    relevant first. Raises: NotJudged where the judge's budget or server has ended."""
+    relevant first. The best are judged once more as one text, and in reverse order where one of them is relevant: among
+    twenty chunks a model errs of one, and errs again where that one comes first. Raises: NotJudged where the judge's
+    budget or server has ended."""
     texts = [each for each in found if each.text]
     pool = [Evidence.read(each.chunk_id, each.text or "") for each in texts]
     if not pool:
-        return -math.inf, []
+        return -SUREST, []
     match = question_match(query, pool, Rarity(pool, background)).mean(axis=0)
     near = sorted(range(len(texts)), key=lambda place: (-match[place], texts[place].rank))[:MOST]
     said = dict(zip(near, judge.relevant([(query, texts[place].text or "") for place in near]), strict=True))
     best = sorted(near, key=lambda place: -said[place])[:TOGETHER]
     more: dict[str, float] = {}
-    if len(best) > 1 and said[best[0]] >= SUPPORTED:
-        together = judge.relevant([(query, "\n\n".join(texts[place].text or "" for place in best))])[0]
-        more = {str(place): once_more(together, log_odds(said[place], LEAST)) for place in best}
+    if len(best) > 1:
+        chunks = [texts[place].text or "" for place in best]
+        (further,) = further_judgments(judge, [(query, chunks, said[best[0]])], confirms=True)
+        more = {str(place): once_more(further, log_odds(said[place], LEAST)) for place in best}
     odds = odds_by_place(
         {str(place): chance for place, chance in said.items()},
         {str(place): float(match[place]) for place in near},

@@ -168,7 +168,8 @@ class JudgedRelevance:
     prompt; answer: whether the answer speaks of what was asked, None where it was not judged; is_calibrated: whether
     these are probabilities that were checked against labels, so that the states of the stages may rest on them; by:
     the judge of the chunks. prompt: of all packed chunks as one text, and left: of the best ones outside of the prompt
-    (`likely_left`) as one text: second judgments of a calibrated judge, None where they were not asked for.
+    (`likely_left`) as one text: a calibrated judge's second judgments, and where these contradict the first ones, third
+    ones of the same chunks in reverse order; empty where they were not asked for.
     """
 
     candidates: Mapping[str, float] = field(default_factory=dict)
@@ -176,8 +177,8 @@ class JudgedRelevance:
     answer: float | None = None
     is_calibrated: bool = False
     by: str | None = None
-    prompt: float | None = None
-    left: float | None = None
+    prompt: tuple[float, ...] = ()
+    left: tuple[float, ...] = ()
     likely_left: tuple[str, ...] = ()
 
 
@@ -231,21 +232,26 @@ def verify_answers(answers: Sequence[JudgedAnswer], verifier: Verifier) -> list[
         for row, answer in zip(asked, answers, strict=True)
     ]
     _ask([each for rows in (others, once_more) for answer in rows for each in answer if each], verifier)
+    third = [
+        [_reversed(each, second, answer) if each and second else None for each, second in zip(*both, strict=True)]
+        for *both, answer in zip(asked, once_more, answers, strict=True)
+    ]
+    _ask([each for answer in third for each in answer if each], verifier)
     borne = [
-        tuple(borne_out(each, second) if each else None for each, second in zip(*both, strict=True))
+        tuple(borne_out(each, *filter(None, more)) if each else None for each, *more in zip(*rounds, strict=True))
         if is_calibrated
         else ()
-        for both in zip(asked, once_more, strict=True)
+        for rounds in zip(asked, once_more, third, strict=True)
     ]
     return [_merged(*each) for each in zip(answers, asked, others, borne, strict=True)]
 
 
-def borne_out(asked: _Asked, second: _Asked | None = None) -> Borne:
+def borne_out(asked: _Asked, *more: _Asked) -> Borne:
     """What the judgments of a claim say together, each by its log odds; they count as independent.
 
     If the evidence bears the claim out, one chunk does, mostly, and words tell which is likely; the gathered sentences
-    do so too, unless what it needs was left out of them. If not, nothing does. second: the judgment of the chunks as
-    one text.
+    do so too, unless what it needs was left out of them. If not, nothing does. more: further judgments, of the chunks
+    as one text.
     """
     odds = {key: _said(said) for key, said in asked.by_chunk.items()}
     likely = {key: _ANY + asked.likely.get(key, 0.0) for key in odds}
@@ -253,10 +259,10 @@ def borne_out(asked: _Asked, second: _Asked | None = None) -> Borne:
     total, whole = math.fsum(weights.values()), math.fsum(likely.values())
     direct = total / whole if whole else 1.0
     gathered = math.exp(asked.gathered) if asked.gathered is not None else 1.0
-    together = math.exp(_said(second.verdicts[0])) if second else 1.0
+    together = math.prod(TOGETHER * math.exp(_said(each.verdicts[0])) + 1 - TOGETHER for each in more)
     one = direct * (GATHERED * gathered + 1 - GATHERED)
     several = gathered if asked.gathered is not None else direct
-    found = ((1 - SEVERAL) * one + SEVERAL * several) * (TOGETHER * together + 1 - TOGETHER)
+    found = ((1 - SEVERAL) * one + SEVERAL * several) * together
     return Borne(math.log(found), {key: weight / total for key, weight in weights.items()})
 
 
@@ -320,6 +326,17 @@ def _together(asked: _Asked, answer: JudgedAnswer) -> _Asked | None:
     if not told or any(told == evidence for _, evidence in asked.pairs):
         return None
     return _Asked(asked.claim, [None], [(text, told)])
+
+
+def _reversed(asked: _Asked, second: _Asked, answer: JudgedAnswer) -> _Asked | None:
+    """A claim of which judgments contradict each other, beside the same chunks in reverse order; None where they agree,
+    or there is one chunk alone."""
+    single = max((_said(said) for said in asked.by_chunk.values()), default=0.0)
+    said = [single, single if asked.gathered is None else asked.gathered, _said(second.verdicts[0])]
+    chosen = [chunk.text for chunk in answer.packed if chunk.text and chunk.chunk_id in asked.by_chunk]
+    if len(chosen) < 2 or not min(said) < 0.0 < max(said):
+        return None
+    return _Asked(asked.claim, [None], [(second.pairs[0][0], "\n\n".join(reversed(chosen)))])
 
 
 def _beside_others(asked: _Asked, answer: JudgedAnswer) -> _Asked | None:

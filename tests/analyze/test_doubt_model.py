@@ -10,8 +10,9 @@ import pytest
 from ragtrace.analyze._doubt_model import chances
 from ragtrace.analyze._stage_signs import Signs
 from ragtrace.analyze._stage_states import Case, judge_stages
-from ragtrace.types import StageFinding
+from ragtrace.types import IndexProbe, Stage, StageFinding
 
+STAGES: tuple[Stage, ...] = ("retrieval", "ranking", "generation", "citation")
 NINETEEN = math.log(19)  # one judgment of a model that errs in one of twenty
 MATCHED: dict[str, Any] = {
     "asked": 6,
@@ -42,11 +43,11 @@ SOUND: dict[str, Any] = {
 DECLINED: dict[str, Any] = {"declined": True, "supported": None, "answered": None, "borne": (), "rest_odds": None}
 
 
-def judged(*, cites: bool = False, **given: Any) -> dict[str, StageFinding]:
+def judged(*, cites: bool = False, probe: IndexProbe | None = None, **given: Any) -> dict[str, StageFinding]:
     """The findings of a request of whose chunks a part was left out."""
     signs = Signs(**(MATCHED | SOUND | given))
     case = Case(signs=signs, before_answer=signs.before_answer(), retrieved=True, packed=True, answered=True,
-                left_out=True, cites=cites, unjudged=None, reference="proxy")  # fmt: skip
+                left_out=True, cites=cites, unjudged=None, reference="proxy", probe=probe)  # fmt: skip
     return {found.stage: found for found in judge_stages(case)}
 
 
@@ -111,6 +112,45 @@ def test_evidence_that_is_nowhere_is_suspected_of_retrieval_and_never_proves_it(
     assert "broken" not in {each.state for each in found.values()}
 
 
+MADE_UP: dict[str, Any] = dict.fromkeys(("packed_odds", "left_odds", "rest_odds"), -1.6 * NINETEEN) | {
+    "borne": (-5.0, -5.0), "supported": 0.0, "weakest": 0.1, "pool_match": 0.2, "packed_match": 0.2, "left_match": 0.1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("odds", "given", "broken"),
+    [
+        (-2 * NINETEEN, {}, "generation"),
+        (None, {}, None),
+        (0.0, {}, None),
+        (-2 * NINETEEN, {"borne": (5.0, 5.0), "supported": 1.0, "weakest": 0.8}, None),
+        (-2 * NINETEEN, {"on_topic": 0.0}, None),
+        (-2 * NINETEEN, {"hedged": True}, None),
+        (-2 * NINETEEN, DECLINED | {"borne": ()}, None),
+    ],
+)
+def test_an_answer_to_what_no_document_answers_is_generations(
+    odds: float | None, given: dict[str, Any], broken: str | None
+) -> None:
+    """Where the index was asked and nothing of it is evidence: whatever is claimed is made up. Not where the index was
+    not asked or does not tell, the claims are borne out, a courtesy does not speak of the question, or the answer says
+    what is not there, or declines."""
+    probe = IndexProbe(outcome="nothing_better", exact=True, odds=odds)
+    found = judged(**(MADE_UP | given), probe=probe)
+    assert [each.stage for each in found.values() if each.state == "broken"] == ([broken] if broken else [])
+    if broken:
+        assert any("nothing in the index" in line for line in found["generation"].evidence)
+        assert found["retrieval"].state == "sound"
+
+
+def test_an_answer_that_declines_what_no_document_answers_is_sound() -> None:
+    """Retrieval is suspected of it until the index was asked."""
+    declines = MADE_UP | DECLINED
+    asked = judged(**declines, probe=IndexProbe(outcome="nothing_better", exact=True, odds=-2 * NINETEEN))
+    assert judged(**declines)["retrieval"].state == "suspected"
+    assert {each.state for each in asked.values()} == {"sound"}
+
+
 @pytest.mark.parametrize(("rests", "state"), [(2 * NINETEEN, "broken"), (-NINETEEN, "sound")])
 def test_what_rests_on_no_evidence_need_not_cite(rests: float, state: str) -> None:
     """A courtesy is borne out by any chunk, and no source is missing behind it."""
@@ -154,4 +194,4 @@ def test_chances_sum_to_one() -> None:
     for given in (SOUND, SOUND | DECLINED, SOUND | {"borne": ()}, SOUND | {"miscited_odds": (3.0, -2.0)}):
         found = chances(Signs(**(MATCHED | given)), left_out=True, cites=True)
         assert found is not None
-        assert found.sound + found.retrieval + found.ranking + found.generation + found.citation == pytest.approx(1)
+        assert found.sound + math.fsum(found.of(stage) for stage in STAGES) == pytest.approx(1)

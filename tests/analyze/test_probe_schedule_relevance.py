@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from ragtrace.analyze._doubt_model import Chances
+from ragtrace.analyze._stage_signs import SUREST
 from ragtrace.analyze._stage_states import is_lost
 from ragtrace.analyze.analysis import ServiceView, examine
-from ragtrace.analyze.probe_schedule import IndexProber, ProbeBudget, probed, relevant_beyond, with_index
+from ragtrace.analyze.probe_schedule import IndexProber, ProbeBudget, probed, relevant_beyond
 from ragtrace.coverage.verifier import JudgedRelevance, Pair
 from ragtrace.errors import NotJudged
 from ragtrace.types import (
@@ -103,6 +104,27 @@ def test_what_is_no_proof_of_a_loss_stays_none(heard: Chances | None) -> None:
     assert asked(Judge(sureness=0.6), heard)[0] == "nothing_better"
 
 
+def test_what_a_model_finds_in_the_index_is_kept_with_the_probe() -> None:
+    """As log odds, where an exact search could be asked; the best chunks are judged as one text, whatever they are by
+    themselves, and a third time where that contradicts."""
+
+    class Late(Judge):
+        def relevant(self, pairs: Sequence[Pair]) -> list[float]:
+            self.asked += len(pairs)
+            return [0.95 if "\n" in text and self.phrase in text else 0.05 for _, text in pairs]
+
+    found = probed(Index(), RECORD, examine(RECORD)[0], ServiceView(), heard=LOST, relevance=Judge())
+    assert found.odds is not None
+    assert found.odds > 0.0
+    assert probed(Index(), RECORD, examine(RECORD)[0], ServiceView()).odds is None
+    chunks = [Candidate(chunk_id=name, rank=rank, text=text) for rank, (name, text) in enumerate(INDEX.items(), 1)]
+    nowhere, late = Judge("elsewhere"), Late()
+    assert (
+        relevant_beyond(QUESTION, chunks, nowhere)[0] < -math.log(19) < 0.0 < relevant_beyond(QUESTION, chunks, late)[0]
+    )
+    assert (nowhere.asked, late.asked) == (4, 5)
+
+
 def test_a_judge_that_finds_nothing_or_gives_up_leaves_it_to_words() -> None:
     """Its budget may have ended."""
 
@@ -132,26 +154,26 @@ def test_a_model_judges_in_place_of_words() -> None:
     assert probed(*given, heard=sound, relevance=Judge()).outcome == "nothing_better"
 
 
-def test_the_best_chunks_are_judged_twice() -> None:
-    """Of three chunks with one relevant, that one leads and both judgments count; without texts nothing is there."""
+def test_the_best_chunks_are_judged_in_both_orders() -> None:
+    """Of three chunks with one relevant, that one leads and all judgments count; without texts nothing is there."""
     found = [Candidate(chunk_id=name, rank=rank, text=text) for rank, (name, text) in enumerate(INDEX.items(), 1)]
     judge = Judge()
     odds, chunks = relevant_beyond(QUESTION, found, judge)
     assert [each.chunk_id for each in chunks] == ["there"]
-    assert judge.asked == 4
+    assert judge.asked == 5  # three chunks, and the three as one text, in both orders
     once, _ = relevant_beyond(QUESTION, found[1:2], Judge())
     assert once == pytest.approx(math.log(19))
     assert odds > math.log(19) - 3
-    assert relevant_beyond(QUESTION, [Candidate(chunk_id="x", rank=1)], judge) == (-math.inf, [])
+    assert relevant_beyond(QUESTION, [Candidate(chunk_id="x", rank=1)], judge) == (-SUREST, [])
 
 
 def test_the_index_moves_retrieval_alone() -> None:
     """The other stages keep their proportions, and the chances their sum."""
-    found = with_index(LOST, math.log(19))
+    found = LOST.with_index(math.log(19))
     assert found.retrieval > 0.97
     assert found.generation / found.sound == pytest.approx(LOST.generation / LOST.sound)
     assert found.sound + found.retrieval + found.ranking + found.generation == pytest.approx(1)
-    nowhere = with_index(LOST, -math.inf)
+    nowhere = LOST.with_index(-math.inf)
     assert nowhere.retrieval == 0.0
     assert not is_lost(nowhere)
     assert is_lost(found)

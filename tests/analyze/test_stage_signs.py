@@ -102,10 +102,18 @@ def test_a_second_judgment_that_agrees_tells_less_than_one_that_does_not(
     first: float, least: float, most: float
 ) -> None:
     """A model that erred once of a text is likely to err again where the same text stands among others."""
-    said = once_more(0.95, first)
+    said = once_more([0.95], first)
     assert least < said < most
-    assert once_more(0.05, first) == pytest.approx({2.9: -2.5, -2.9: -1.6}[first], abs=0.15)
-    assert once_more(None, first) == 0.0
+    assert once_more([0.05], first) == pytest.approx({2.9: -2.5, -2.9: -1.6}[first], abs=0.15)
+    assert once_more([], first) == 0.0
+
+
+@pytest.mark.parametrize(("third", "least", "most"), [(0.95, 1.8, 4.0), (0.05, -3.0, -1.8)])
+def test_a_third_judgment_decides_where_two_contradict_each_other(third: float, least: float, most: float) -> None:
+    """Two of them cancel, whichever came first."""
+    for first, second in ((2.9, 0.05), (-2.9, 0.95)):
+        assert abs(first + once_more([second], first)) < 0.5
+        assert least < first + once_more([second, third], first) < most
 
 
 def test_the_best_grade_outside_of_the_prompt_is_set_against_the_best_in_it() -> None:

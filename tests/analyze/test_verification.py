@@ -243,7 +243,7 @@ def test_a_text_is_judged_once() -> None:
 
 
 def test_a_calibrated_judge_is_asked_twice_of_what_decides() -> None:
-    """Of the prompt as one text, and of the best chunks outside of it, if one is relevant; of no text twice."""
+    """Of the prompt as one text, and of the best chunks outside of it; of no text twice."""
     texts = [f"Clause {number}: {what} of the lease." for number, what in enumerate(("limit", "term", "limit", "rent"))]
     found = tuple(Candidate(chunk_id=f"c{rank}", rank=rank, text=text) for rank, text in enumerate(texts, 1))
     packed = tuple(PackedChunk(chunk_id=f"c{at}", position=at, text=texts[at - 1]) for at in (1, 2))
@@ -251,12 +251,33 @@ def test_a_calibrated_judge_is_asked_twice_of_what_decides() -> None:
         ranked(), stages=(RetrieveRun(query="?", candidates=found), PackRun(packing=Packing(chunks=packed)))
     )
     said = judge_relevance({"a": record}, judge := Judge(CALIBRATED), None)["a"]
-    assert (said.prompt, said.left, said.likely_left) == (0.98, 0.98, ("c3", "c4"))
+    assert (said.prompt, said.left, said.likely_left) == ((0.98,), (0.98,), ("c3", "c4"))
     assert judge.calls == [("relevant", 4), ("relevant", 2)]
     plain = judge_relevance({"a": record}, judge := Judge(), None)["a"]
-    assert (plain.prompt, plain.left, judge.calls) == (None, None, [("relevant", 4)])
+    assert (plain.prompt, plain.left, judge.calls) == ((), (), [("relevant", 4)])
     single = judge_relevance({"a": ranked()}, judge := Judge(CALIBRATED), None)["a"]
-    assert (single.prompt, single.left, judge.calls) == (None, None, [("relevant", 2)])
+    assert (single.prompt, single.left, judge.calls) == ((), (), [("relevant", 2)])
+
+
+def test_judgments_that_contradict_each_other_ask_for_a_third() -> None:
+    """Of the same chunks in reverse order. What is outside of the prompt is judged once more where nothing of either is
+    relevant by itself: a model may have missed the one that is."""
+
+    class Blind(Judge):
+        """Sees the limit at the end of a longer text alone."""
+
+        def relevant(self, pairs: Sequence[Pair]) -> list[float]:
+            self.calls.append(("relevant", len(pairs)))
+            return [0.98 if "\n" in text and text.endswith("limit.") else 0.02 for _, text in pairs]
+
+    texts = ["The term.", "The limit.", "The rent.", "The other limit."]
+    found = tuple(Candidate(chunk_id=f"c{rank}", rank=rank, text=text) for rank, text in enumerate(texts, 1))
+    packed = tuple(PackedChunk(chunk_id=f"c{at}", position=at, text=texts[at - 1]) for at in (1, 2))
+    stages = RetrieveRun(query="?", candidates=found), PackRun(packing=Packing(chunks=packed))
+    judge = Blind(CALIBRATED)
+    said = judge_relevance({"a": replace(ranked(), stages=stages)}, judge, None)["a"]
+    assert (said.prompt, said.left) == ((0.98, 0.02), (0.98, 0.02))
+    assert judge.calls == [("relevant", 4), ("relevant", 2), ("relevant", 2)]
 
 
 def test_texts_that_were_not_recorded_are_not_judged() -> None:

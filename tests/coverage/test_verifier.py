@@ -78,7 +78,7 @@ def test_what_a_calibrated_verifier_is_not_sure_of_is_judged_once_more() -> None
 
 
 def test_judgments_of_a_claim_multiply() -> None:
-    """One "yes" among four that say "no" is no support, and the chunk that says so is what the claim would rest on."""
+    """One "yes" among five that say "no" is no support, and the chunk that says so is what the claim would rest on."""
     denied = Calibrated(lambda *pair: (0.05, 0.0))
     mixed = Calibrated(lambda claim, evidence: (0.95 if evidence == CHUNKS[1].text else 0.05, 0.0))
     clear = Calibrated(lambda claim, evidence: (0.95 if "May" in evidence else 0.05, 0.0))
@@ -86,9 +86,22 @@ def test_judgments_of_a_claim_multiply() -> None:
         verify_answers([answered("Insurance stops in spring.")], each)[0].borne[0] for each in (denied, mixed, clear)
     ]
     odds = [each.odds if each else math.nan for each in found]
-    assert odds[0] < -4.0 < odds[1] < 0.0 < 4.0 < odds[2]
+    assert odds[0] < -6.0 < odds[1] < -4.0 < 4.0 < odds[2]
     assert found[2] is not None
     assert found[2].rests["b"] > 0.9
+
+
+@pytest.mark.parametrize(("third", "least", "most"), [(0.95, 0.0, 3.0), (0.05, -6.0, -3.0)])
+def test_judgments_that_contradict_each_other_ask_for_a_third(third: float, least: float, most: float) -> None:
+    """Of the same chunks in reverse order; where all agree, nothing more is asked."""
+    backward = f"{CHUNKS[1].text}\n\n{CHUNKS[0].text}"
+    said = {CHUNKS[0].text: 0.05, CHUNKS[1].text: 0.95, backward: third}
+    verifier = Calibrated(lambda claim, evidence: (said.get(evidence, 0.05), 0.0))
+    (found,) = verify_answers([answered("Insurance stops in spring.")], verifier)
+    assert verifier.calls[-1] == [(found.claims[0].text, backward)]
+    (borne,) = found.borne
+    assert borne is not None
+    assert least < borne.odds < most
 
 
 def test_several_answers_share_the_calls() -> None:
