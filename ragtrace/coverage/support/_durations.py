@@ -23,7 +23,7 @@ from ragtrace.coverage.text import content_stems
 from ragtrace.coverage.values import DateRange, Value, values
 from ragtrace.coverage.values.value import DAY
 
-__all__ = ["Durations", "clocks_in"]
+__all__ = ["Durations", "clocks_in", "months_through"]
 
 MOST: Final = 12  # dates, and lengths, of either source that are combined
 MOST_CLOCKS: Final = 16  # times of the day between which the hours are counted
@@ -43,6 +43,13 @@ _LASTS: Final = re.compile(
     | ago | between | within | took | takes? | until | since | ahead | apart | gap | span\w* | duration | period | stood
     | served | reign\w* | held | spent | age[ds]? | old | older | younger | long(?:er)?)\b""",
     re.IGNORECASE | re.VERBOSE,
+)
+_MONTH_NAMES: Final = tuple(
+    "January February March April May June July August September October November December".split()
+)
+_MONTHS_THROUGH: Final = re.compile(
+    rf"""\b({"|".join(_MONTH_NAMES)})\s?(?:to|until|till|through|and|[-–—])\s?(?:the\s)?(?:(?:end|start|beginning|middle)\sof\s)?
+    ({"|".join(_MONTH_NAMES)})\b""".replace("\n    ", ""),
 )
 _OR_YEARS: Final = re.compile(r"\s*(?:or|to|[-–—])\s*\d+(?:\s+years|-year)", re.IGNORECASE)
 _WORKING: Final = re.compile(r"\b(?:working|business|school|week)[\s-]?days?\b", re.IGNORECASE)
@@ -146,6 +153,13 @@ def clocks_in(found: Iterable[Value]) -> list[Value]:
     return [value for value in found if value.kind == "clock"]
 
 
+def months_through(text: str) -> Iterator[float]:
+    """How many months a text names by the first and the last: "from November to the end of February", three or four."""
+    for first, last in _MONTHS_THROUGH.findall(text):
+        months = (_MONTH_NAMES.index(last) - _MONTH_NAMES.index(first)) % 12
+        yield from (float(months), float(months + 1))
+
+
 def _sentences(part: Reading | SentenceWindow) -> Sequence[SentenceWindow]:
     return part.sentences if isinstance(part, Reading) else [part]
 
@@ -215,10 +229,12 @@ def _dates_named(text: str) -> Sequence[DateRange]:
 
 def _spans(unit: str, text: str) -> Iterator[float]:
     """The time between two dates that a text names, by the mean length of a month or year, and that from the first to
-    the last day of one; in days where no unit is given."""
+    the last day of one; in days where no unit is given. So many months go from November to the end of February."""
     length = _CALENDAR.get(unit or "day")
     if length is None:
         return
+    if unit == "month":
+        yield from months_through(text)
     dates = _dates_named(text)
     for one, two in combinations([*dates, *dates], 2):
         days = abs((two.first - one.first).days) or one.days - 1

@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import chain, combinations, islice, permutations, product
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ragtrace.coverage.support._durations import Durations, clocks_in
+from ragtrace.coverage.support._durations import Durations, clocks_in, months_through
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
 from ragtrace.coverage.text import cached_property, content_stems
 from ragtrace.coverage.values import NUMBER_WORDS, Figure, Value, counted, says, values
@@ -324,21 +324,24 @@ class Figures:
     def _clocks(self) -> list[Value]:
         return [value for part in self._parts for value in clocks_in(part.values)]
 
-    def _results(self, value: Value, claim: str, wording: _Wording) -> Iterator[float]:
-        """What could be computed that `value` could stand for, in its unit."""
+    def _results(self, value: Value, claim: str, wording: _Wording, *, is_operand: bool = False) -> Iterator[float]:
+        """What could be computed that `value` could stand for, in its unit. is_operand: whether it is only asked if
+        another one may be computed with it."""
         yield from wording.expressions
         text, cues, told = f"{self._asked} {claim}", wording.cues, wording.told
         if _is_specific(value):
             cues, told = cues | _PLAIN, told | _PLAIN
-        own = _others(wording.own, value)
+        own, asked = _others(wording.own, value), self._numbers_asked
         given = list(dict.fromkeys([*self._given(text), *self._given(_clause(claim, value))]))
         if wording.is_rough or len(_DIGITS.sub("", value.raw)) > 1:
             yield from (number for one in given if (number := _in(value.unit, one)) is not None)
         rest = [one for one in _others(wording.rest, value) if one not in own]
+        if not is_operand:
+            unmade = self._unmade([*own, *rest], value, claim, wording)
+            own, rest = [one for one in own if one in unmade], [one for one in rest if one in unmade]
         if len(_DIGITS.sub("", value.raw)) < 2:  # of the evidence, what counts the same: "nine missing months" of 24
             given = [one for one in given if value.unit and one.unit == value.unit]
             cues &= {"difference"}
-        asked = {abs(number.number) for number in values(self._asked)} if self._asked else set()
         exact = {"sum", "difference"} if len(_DIGITS.sub("", value.raw).strip("0")) >= BY_CHANCE else frozenset()
         for one, two in combinations([*own, *rest, *given], 2):
             if one.is_named and two.is_named:
@@ -363,6 +366,38 @@ class Figures:
         yield from _times(value.unit, [*own, *given], wording)
         yield from self._parts_told(value.unit, given)
         yield from self._durations.between_clocks(value.unit, text)
+
+    @cached_property
+    def _numbers_asked(self) -> Set[float]:
+        return {abs(number.number) for number in values(self._asked)} if self._asked else frozenset()
+
+    def _unmade(self, found: list[_Operand], value: Value, claim: str, wording: _Wording) -> list[_Operand]:
+        """The figures that claim and answer name, without those that an answer made up together with a value: of "by
+        five days: 24, a queen only 19" neither the five nor the 19 is proven by the other and the 24 that is known."""
+        number = abs(value.number)
+        known = [one for one in found if one.number in self._numbers_asked or self._knows(one.number)]
+        closing = {abs(one.number + sign * number) for one in known for sign in (1, -1)}
+        others = wording._replace(
+            own=tuple(one for one in wording.own if one.number != number),
+            rest=tuple(one for one in wording.rest if one.number != number),
+        )
+        return [
+            one
+            for one in found
+            if one in known or one.number not in closing or self._follows(one, value, claim, others)
+        ]
+
+    def _knows(self, number: float) -> bool:
+        return any(_has(each, number) for each in (self._exact, self._scaled, self._unscaled, self._of_one))
+
+    def _follows(self, one: _Operand, value: Value, claim: str, wording: _Wording) -> bool:
+        """Whether an operand is computed from others than a value."""
+        meant = value._replace(raw=f"{one.number:g}", number=one.number, unit=one.unit)
+        slack = _EXACT * max(1.0, one.number)
+        results = self._results(meant, claim, wording, is_operand=True)
+        return any(abs(number - one.number) <= slack for number in results) or self._durations.gives_length(
+            meant, claim, claim, slack
+        )
 
     def _parts_told(self, unit: str, given: Sequence[_Operand]) -> Iterator[float]:
         """What the evidence tells as a part of a figure beside it: 800 where a third of 2,400 died, and the rest."""
@@ -517,7 +552,8 @@ def _wording(claim: str, asked: str, answer: str) -> _Wording:
         own=_operands([*values(claim), *values(asked)]),
         rest=_operands(values(answer)),
         constants=frozenset(_fractions_told(text)).union(
-            number for words, numbers in _CONSTANTS if re.search(words, text, re.IGNORECASE) for number in numbers
+            months_through(text) if "month" in claim.casefold() else (),
+            (number for words, numbers in _CONSTANTS if re.search(words, text, re.IGNORECASE) for number in numbers),
         ),
         expressions=tuple(dict.fromkeys([*_expressions(answer), *_charged(answer), *_listed(answer)])),
         is_rough=_ROUNDS.search(claim) is not None,

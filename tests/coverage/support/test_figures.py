@@ -372,3 +372,37 @@ def test_other_figures_do_not(claim: str, evidence: str, question: str) -> None:
     """Nearby as they may be."""
     figure = next(value for value in values(claim) if not value.dates)
     assert Figures([Reading(evidence)], question).origin(figure, claim) in ("unknown", "unproven")
+
+
+HIVES = (
+    "In the valley a colony gave 31 kg of honey on average in 2019, 18 kg in the wet year of 2021 and 36 kg in 2022. "
+    "A drone needs 24 days from egg to emergence."
+)
+
+
+@pytest.mark.parametrize(
+    ("claim", "question"),
+    [
+        ("The drone, by five days: it takes 24 days, a queen only 19.", "Which takes more days, and by how many?"),
+        ("36 kg in 2022 is eleven kilograms more than 25 kg.", "How much more honey was it in 2022 than in 2021?"),
+    ],
+)
+def test_two_figures_that_an_answer_makes_up_do_not_prove_each_other(claim: str, question: str) -> None:
+    """Though one known figure and either of them give the other."""
+    assert origin(claim, HIVES, question) == "unknown"
+
+
+def test_an_operand_that_follows_from_others_computes() -> None:
+    """18 kg less than 36 leaves 18; and 34 for 17 days at two pounds makes 44 with the ten to start with."""
+    late = "The compensation for a late repair is 10 pounds plus 2 pounds for each day."
+    claim = "With 17 days that is 34 pounds more than the first 10, so 44 pounds in all."
+    assert origin(claim, late, "A repair took 17 days longer than allowed. What is due?") == "computed"
+
+
+@pytest.mark.parametrize("claim", ["At 2 kg a month it is 8 kg.", "Over four months."])
+def test_months_from_one_through_another_count(claim: str) -> None:
+    """Both of them, or from the first to the last."""
+    evidence = "A colony eats around 2 kg of stores a month until February and twice as much in March and April."
+    question = "How much of its stores does a colony eat from November to the end of February?"
+    assert origin(claim, evidence, question) == "computed"
+    assert origin(claim.replace("8 kg", "11 kg").replace("four", "five"), evidence, question) == "unknown"
