@@ -36,7 +36,7 @@ MARGIN: Final = 0.1  # by which it must be more alike than a sentence that says 
 PROPORTION: Final = 0.75  # of its likeness, the most that a sentence that says so may have
 FEWEST: Final = 6  # words of a sentence, from which the share of them that a claim holds tells something
 MOST: Final = 20  # values, words of pairs of opposites, and places of one word, that are compared on each side
-FEWEST_AROUND: Final = 2  # words in common around two values, of which the claim's is one that the evidence states
+FEWEST_AROUND: Final = 2  # words in common around two values, of which the evidence states the claim's, or two words
 CROWDED: Final = 6  # values of a sentence from which it is a table, and all of them alternatives
 NEEDED: Final[Mapping[str, float]] = {
     "unit": 0.25, "unknown": 0.25, "unproven": 0.25, "computed": 0.6, "stated": 0.55, "turn": 0.55, "exchange": 0.35,
@@ -49,6 +49,7 @@ OPPOSITE: Final[Mapping[str, float]] = dict.fromkeys(
 LOOSELY: Final = 0.55  # the same, of the other pairs of opposites
 IN_FRONT: Final = frozenset(("quantity", "position", "frequency", "modality"))  # before the same word alone
 
+_YES_OR_NO: Final = re.compile(r"\W*(?:yes|no)\b(?!\s\w)", re.IGNORECASE)  # what follows repeats the question
 _ALTERNATIVE: Final = re.compile(r"\b(?:or|also|either|as\s+well|both|too|alternatively)\b", re.IGNORECASE)
 _RESTRICTS: Final = re.compile(
     r"\b(?:only|solely|exclusively|just|limited|no\s+other|nobody|except|unless|sole|alone|merely|must|not)\b|n['’]t\b",
@@ -569,7 +570,8 @@ def _of_negations(claimed: Placed, given: Placed, held: float, *, with_agreed: b
         for own, there in pairs:
             around, beside = claimed.around((own, own)), given.around((there, there))
             is_alone = not around.total and not beside.total  # "Do not freeze."
-            alike[own, there] = 1.0 if is_alone else likeness(around, beside, held)
+            fewest = 1 if _YES_OR_NO.match(claimed.text) else FEWEST_AROUND
+            alike[own, there] = 1.0 if is_alone else likeness(around, beside, held, fewest)
         for own, _, said in _contrasted(alike, opposed):
             reason = f"“{claimed.words[own]}” {NEGATED}"
             yield f"turn {own}", said._replace(reason=reason, needed=NEEDED["turn"])

@@ -557,6 +557,20 @@ def test_what_a_table_states_or_adds_up_to_contradicts_no_sentence_and_no_other_
     assert (wrong.contradiction or 0.0) >= 0.5 or (wrong.support or 0.0) < 0.5
 
 
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [("Yes, drones can sting.", "No, drones have no sting."), ("Yes, drones forage.", "No, drones do not forage.")],
+)
+def test_a_short_yes_or_no_is_compared_by_a_single_word_beside_it(wrong: str, right: str) -> None:
+    """Such an answer has no other; a longer claim with one word in common may be of another matter."""
+    evidence = (
+        "A drone needs 24 days. Drones have no sting and do not forage. In late August the workers drive them out."
+    )
+    assert (judge(wrong, evidence).contradiction or 0.0) >= 0.55
+    assert judge(right, evidence).contradiction == 0.0
+    assert judge("Drones forage when the limes are in flower.", evidence).contradiction == 0.0
+
+
 def test_an_aside_within_a_negation_leaves_it_one() -> None:
     """Both deny the same."""
     evidence = "The statue does not, as guides like to claim, show Saint Nicholas but the toll collector Wendel Ott."
