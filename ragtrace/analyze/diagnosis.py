@@ -17,6 +17,7 @@ from ragtrace.types import Diagnosis, FacetMatch, IndexProbe, LostChunk, Referen
 
 __all__ = [
     "CAUSE_COMPONENTS",
+    "PROMPT_HASH",
     "RETURNED_BEFORE",
     "VersionStart",
     "answered_right",
@@ -45,6 +46,8 @@ CAUSE_COMPONENTS: Final = {  # those that a cause points at go before the stage'
 }
 RETURNED_BEFORE: Final = "the index holds it: this version returned it to another request"
 """Why a chunk that was lost in retrieval is in the index, where the store knows that."""
+PROMPT_HASH: Final = "prompt_hash"
+"""The component whose version the store infers where the host states none: from the tenth prompt of a frame on."""
 SETTLED: Final = 600_000_000_000  # nanoseconds from a service's first request until all of its components have shown up
 _LOSSES: Final = {  # in the order of the path: what was lost first names the cause
     "rerank": "lost_in_rerank",
@@ -219,7 +222,9 @@ def is_new(release: VersionStart, releases: Sequence[VersionStart]) -> bool:
     """Whether the release is the first version of its component, and the service had requests long enough before it.
 
     A component that shows up within the first ten minutes of a service has been there from the beginning: not every
-    request names all components.
+    request names all components. The first hash of a prompt is never new: it is inferred once enough prompts were seen.
     """
+    if release.component == PROMPT_HASH:
+        return False
     began = min((other.first_seen_at for other in releases if other.first_seen_at is not None), default=None)
     return began is not None and release.known_since > began + SETTLED and not replaces(release, releases)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final
 
+from ragtrace.analyze.diagnosis import is_rollout
 from ragtrace.analyze.services import remedy
 from ragtrace.formats import joined
 from ragtrace.html_page import Html
@@ -358,8 +359,10 @@ _Mark = tuple[int, int, str]  # number, moment, version
 
 
 def _releases(known: Sequence[Release], since: int, until: int) -> list[tuple[int, str]]:
-    """What came within the window, at its very beginning apart: that was there before, or is all that there is."""
-    return sorted((one.at, f"{one.component}={one.version}") for one in known if since < one.at < until)
+    """What came within the window and changed the service, as triage tells it: the first version of a component that
+    was there from the beginning, or is inferred by and by, changed nothing."""
+    came = (one for one in known if since < one.at < until and is_rollout(one, known))
+    return sorted((one.at, f"{one.component}={one.version}") for one in came)
 
 
 def _marks(came: Sequence[tuple[int, str]], suspected: Container[str | None]) -> list[_Mark]:

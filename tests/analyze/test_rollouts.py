@@ -66,3 +66,11 @@ def test_a_request_suspects_what_came_last() -> None:
     assert suspected_rollout(RANKING, "", versions, known) == "reranker=r1"
     assert suspected_rollout(RANKING, "lost_in_packing", versions, known) == "packer=p2"
     assert suspected_rollout(RANKING, "", {"packer": "p1"}, known) is None
+
+
+def test_the_first_hash_of_a_prompt_is_no_rollout() -> None:
+    """It is inferred once enough prompts were seen, however late that is: nothing changed. The second one changed."""
+    first, second = seen("prompt_hash", "a", DAY), seen("prompt_hash", "b", 2 * DAY)
+    known = [seen("index", "i1", 0), first, second]
+    assert [is_rollout(one, known) for one in known] == [False, False, True]
+    assert not is_new(first, known)

@@ -414,6 +414,7 @@ def test_what_is_always_in_doubt_is_no_finding(fill: Fill) -> None:
 def test_a_hash_of_the_prompt_is_told_in_words(fill: Fill) -> None:
     """Its template changed, and which version of the prompt was in use; in JSON the release is as it was recorded."""
     store = fill(Break("generation", 0.5, 0.75, component="prompt_hash"), noise=0.005)
+    store.record_release(SERVICE, "prompt_hash", "prompt_hash-good", START)
     store.record_release(SERVICE, "prompt", "support-v7", START)
     report = walk(store)
     assert report.suspected_release == "prompt_hash=prompt_hash-bad"

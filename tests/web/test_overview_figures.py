@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from ragtrace.registry.instruments import STAGES
-from ragtrace.store import DiagnosisSummary
+from ragtrace.store import DiagnosisSummary, Release
 from ragtrace.web._drawings import _apart
 from ragtrace.web._overview import (
     _DRAWN,
@@ -16,6 +16,7 @@ from ragtrace.web._overview import (
     _breaks,
     _conclusion,
     _marks,
+    _releases,
     _service_cell,
     _stage_lines,
     _trend,
@@ -198,6 +199,20 @@ def test_releases_of_one_moment_have_numbers_of_their_own() -> None:
     assert len(chosen) == _DRAWN
     assert chosen[:2] == ["prompt=0", "prompt=11"]
     assert chosen[-1] == many[-1][1]
+
+
+def test_only_what_changed_the_service_is_a_release() -> None:
+    """The first hash of a prompt is inferred by and by, and an index that the third request names was there before."""
+    day = 86_400_000_000_000
+    known = [
+        Release("shop", "model", "m-1", 0),
+        Release("shop", "index", "i-1", 3),
+        Release("shop", "prompt_hash", "a", 9),
+        Release("shop", "prompt_hash", "b", day),
+        Release("shop", "reranker", "r-1", day + 1),
+    ]
+    assert _releases(known, 0, 2 * day) == [(day, "prompt_hash=b"), (day + 1, "reranker=r-1")]
+    assert _releases(known, 0, day) == []
 
 
 def test_expenses_are_means_of_the_traffic_and_say_who_counted() -> None:
