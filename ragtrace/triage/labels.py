@@ -18,7 +18,7 @@ import re
 import time
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from itertools import combinations
@@ -26,6 +26,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ragtrace.analyze.diagnosis import PROMPT_HASH
 from ragtrace.errors import ConfigurationError
 from ragtrace.formats import written_time
 from ragtrace.plausible_values import is_weighable
@@ -145,8 +146,28 @@ def draw_labels(
 
 
 def judged_requests(store: Store, service: str, since: int, until: int) -> list[MeasuredRequest]:
-    """The requests of a window that can be drawn, whatever their versions and what judged, oldest first."""
-    return list(filter(_is_judged, store.measured(RequestFilter(service, since, until), ())))
+    """The requests of a window that can be drawn, whatever their versions and what judged, oldest first.
+
+    One without a `prompt_hash` has that of the others of its versions, where these have a single one: it is inferred
+    from the tenth prompt of a frame on, so that its lack is no other version.
+    """
+    requests = list(filter(_is_judged, store.measured(RequestFilter(service, since, until), ())))
+    hashes: dict[tuple[tuple[str, str], ...], set[str]] = defaultdict(set)
+    for each in requests:
+        if (stated := each.traits.versions.get(PROMPT_HASH)) is not None:
+            hashes[_without_hash(each)].add(stated)
+    return [_with_hash(each, hashes.get(_without_hash(each), set())) for each in requests]
+
+
+def _without_hash(measured: MeasuredRequest) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(item for item in measured.traits.versions.items() if item[0] != PROMPT_HASH))
+
+
+def _with_hash(measured: MeasuredRequest, known: Collection[str]) -> MeasuredRequest:
+    versions = measured.traits.versions
+    if PROMPT_HASH in versions or len(known) != 1:
+        return measured
+    return replace(measured, traits=replace(measured.traits, versions={**versions, PROMPT_HASH: next(iter(known))}))
 
 
 def undrawn(drawing: Drawing, judged: Iterable[MeasuredRequest]) -> list[tuple[int, dict[str, str]]]:
@@ -209,11 +230,7 @@ def _draw(store: Store, drawing: Drawing, requests: Sequence[MeasuredRequest], e
 
 def _of_drawing(requests: Iterable[MeasuredRequest], drawing: Drawing) -> list[MeasuredRequest]:
     """Those of a window's requests that a drawing speaks of, in their order."""
-    return [
-        each
-        for each in requests
-        if _is_judged(each) and each.judge == drawing.judge and each.traits.versions == drawing.versions
-    ]
+    return [each for each in requests if each.judge == drawing.judge and each.traits.versions == drawing.versions]
 
 
 def _whole_population(
@@ -223,8 +240,9 @@ def _whole_population(
 
     What retention keeps of a window, because somebody labeled it, is no fair sample of it. Raises: ConfigurationError.
     """
-    wanted = RequestFilter(drawing.service, drawing.since, drawing.until, versions=tuple(drawing.versions.items()))
-    requests = _of_drawing(store.measured(wanted, ()) if judged is None else judged, drawing)
+    if judged is None:
+        judged = judged_requests(store, drawing.service, drawing.since, drawing.until)
+    requests = _of_drawing(judged, drawing)
     if not requests or len(requests) < _KEPT * drawing.population:
         raise ConfigurationError(
             f"of the {drawing.population} requests that drawing {drawing.drawing_id} was made of, {len(requests)} are "

@@ -71,6 +71,23 @@ def test_a_draw_is_of_one_window_one_set_of_versions_and_the_random_stratum(labe
         draw_labels(labeled, "shop", WINDOW, 150, versions={"model": "m-3"})
 
 
+def test_a_lack_of_an_inferred_prompt_hash_is_no_other_version(tmp_path: Path) -> None:
+    """The first requests of a service have none: they are drawn with the others, and extended, and counted with them.
+    With two hashes nobody knows whose they are."""
+    hashed = [record(number, versions={"model": "m-1", "prompt_hash": "a"}) for number in range(9, 30)]
+    with Store.open(f"sqlite:///{tmp_path / 'few.db'}") as store:
+        fill(store, [*(record(number) for number in range(9)), *hashed])
+        drawing = draw_labels(store, "shop", WINDOW, 20)
+        judged = judged_requests(store, "shop", WINDOW.since, WINDOW.until)
+        assert (drawing.population, drawing.versions) == (30, {"model": "m-1", "prompt_hash": "a"})
+        assert undrawn(drawing, judged) == []
+        extend_drawing(store, drawing, 30)
+        assert len(store.drawn_requests(drawing.drawing_id)) == 30
+        fill(store, [record(40, versions={"model": "m-1", "prompt_hash": "b"})])
+        judged = judged_requests(store, "shop", WINDOW.since, WINDOW.until)
+        assert undrawn(drawing, judged) == [(9, {"prompt_hash": "none"}), (1, {"prompt_hash": "b"})]
+
+
 def test_more_is_drawn_where_the_verdict_is_unsure(labeled: Store) -> None:
     """What is suspected has a greater probability than what is named, and that than what is sound; a fifth at least is
     drawn evenly."""
