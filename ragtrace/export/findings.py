@@ -3,7 +3,7 @@ that decides on it. The terminal, the pages and exported files say the same by i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
@@ -166,12 +166,14 @@ def claim_views(record: RequestRecord, claims: Sequence[Claim]) -> list[ClaimVie
     """The claims of the record's answer in their order."""
     packing = united(record).packing
     places = {chunk.chunk_id: chunk.position for chunk in packing.chunks} if packing else {}
+    kept = {chunk.chunk_id for chunk in record.candidates if chunk.text}
+    kept |= {chunk.chunk_id for chunk in packing.chunks if chunk.text} if packing else set()
     cites = any(claim.citations for claim in claims)
     found: list[ClaimView] = []
     number = 0
     for claim, rationale in zip(claims, claim_rationales(record, claims), strict=True):
         number += claim.factual
-        lines = tuple(_Lines(claim, rationale, places).all(cites=cites)) if claim.factual else ()
+        lines = tuple(_Lines(claim, rationale, places, kept).all(cites=cites)) if claim.factual else ()
         known = ClaimView(claim.text, number, _state(claim), lines, rationale) if claim.factual else None
         found.append(known or ClaimView(claim.text))
     return found
@@ -201,11 +203,12 @@ def _state(claim: Claim) -> _ClaimState:
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """What is said of one claim. places: of the chunks in the prompt."""
+    """What is said of one claim. places: of the chunks in the prompt; kept: those whose text is there."""
 
     claim: Claim
     rationale: Rationale | None
     places: Mapping[str, int]
+    kept: Container[str]
 
     def all(self, *, cites: bool) -> Iterator[_ClaimLine]:
         """cites: whether the answer cites at all."""
@@ -214,7 +217,7 @@ class _Lines:
         yield _ClaimLine(state.upper() if state == "contradicted" else state, self._basis(state), "state")
         if self.rationale is not None:
             yield _ClaimLine("", f"“{self.rationale.text}”", "quotation")
-        elif deciding is not None and state != "not known":
+        elif deciding is not None and deciding not in self.kept and state != "not known":
             yield _ClaimLine("", "the text of this chunk was not kept", "note")
         supporting = {key: value for key, value in claim.supports.items() if value >= SUPPORTED and key != deciding}
         if supporting:

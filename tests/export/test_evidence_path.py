@@ -421,6 +421,16 @@ def test_a_sentence_that_was_not_kept_is_said_to_be() -> None:
     assert "by rules-2024 [1] the text of this chunk was not kept" in _claims_shown(bare, analysis)
 
 
+def test_a_chunk_without_a_sentence_that_decides_is_not_said_to_be_lost() -> None:
+    """No sentence of the nearest chunk comes near the claim: it is named, and its text stands above."""
+    record = _answered("Zebras graze.")
+    (claim,) = analyze_record(record).claims
+    nearest = replace(claim, best_chunk="rules-2024", support=0.1, supports={})
+    shown = _claims_shown(record, replace(analyze_record(record), claims=(nearest,)))
+    assert "nearest is rules-2024 [1]" in shown
+    assert "not kept" not in shown
+
+
 def test_claims_of_an_older_result_have_their_sentence() -> None:
     """It names one chunk for each claim; of the others it says nothing, and blames no citation."""
     record = _answered()
