@@ -248,7 +248,7 @@ def _cut(text: str, width: int) -> str:
 def _row(row: RequestRow) -> tuple[str, ...]:
     from ragtrace.export.findings import verdict_brief
 
-    verdict = verdict_brief(row.verdict, row.states)
+    verdict = verdict_brief(row.verdict, row.states, row.reasons)
     said = f"error; {verdict}" if row.status == "error" and row.verdict != "error" else verdict
     sound = f"{sum(state == 'sound' for state in row.states.values())}/{len(row.states)}" if row.states else ""
     started = shown_time(row.started_at)[5:]  # the newest requests: no year

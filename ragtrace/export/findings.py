@@ -102,12 +102,17 @@ def _unknown(findings: Sequence[StageFinding]) -> str:
     return told if len(findings) > 1 else f"{told} ({reason_words(findings[0].reason, findings[0].stage)})"
 
 
-def verdict_brief(verdict: str | None, states: Mapping[Stage, StageState]) -> str:
-    """The verdict in a table of requests."""
+def verdict_brief(verdict: str | None, states: Mapping[Stage, StageState], reasons: Mapping[Stage, str]) -> str:
+    """The verdict in a table of requests. Where no break was found, the first stage that is suspected, and why:
+    `suspected: generation, unsupported`; the reason is the word that the list is filtered by."""
     if verdict is None:
         return "not analyzed"
     if not states and verdict not in _STATELESS:
         return "not judged by these rules"
+    suspect = next((stage for stage, state in states.items() if state == "suspected"), None)
+    if verdict == "no_break_found" and suspect is not None:
+        why = f", {reasons[suspect].replace('_', ' ')}" if suspect in reasons else ""
+        return f"suspected: {suspect}{why}"
     return VERDICTS.get(verdict, verdict.replace("_", " "))
 
 

@@ -216,11 +216,12 @@ def _of(item: Item) -> str | None:
 
 
 _OF_DIAGNOSIS: Final = ("verdict", "stage", "owner", "suspected_rollout")
-_OF_REQUEST: Final = tuple(name for name in RequestRow.__slots__ if name not in (*_OF_DIAGNOSIS, "states"))
+_OF_REQUEST: Final = tuple(name for name in RequestRow.__slots__ if name not in (*_OF_DIAGNOSIS, "states", "reasons"))
 COLUMNS: Final = (
     *(request.c[name] for name in _OF_REQUEST),
     *(diagnosis.c[name] for name in _OF_DIAGNOSIS),
     *(diagnosis.c[f"{stage}_state"] for stage in STAGE_NAMES),
+    *(diagnosis.c[f"{stage}_reason"] for stage in STAGE_NAMES),
 )
 
 
@@ -284,9 +285,10 @@ def listed(rows: Iterable[sa.Row[Any]]) -> list[RequestRow]:
 
 
 def _row(values: dict[str, Any]) -> RequestRow:
-    states = {stage: values.pop(f"{stage}_state") for stage in STAGE_NAMES}
+    states = {stage: state for stage in STAGE_NAMES if (state := values.pop(f"{stage}_state"))}
+    reasons = {stage: reason for stage in STAGE_NAMES if (reason := values.pop(f"{stage}_reason"))}
     flags = tuple(json.loads(values.pop("flags")))
-    return RequestRow(**values, flags=flags, states={stage: state for stage, state in states.items() if state})
+    return RequestRow(**values, flags=flags, states=states, reasons=reasons)
 
 
 ANALYZED: Final = request.join(

@@ -267,7 +267,8 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """The narrow columns of one request, with its newest coverage diagnosis where there is one."""
+    """The narrow columns of one request, with its newest coverage diagnosis where there is one. reasons: why a stage is
+    suspected or not known, where that has a reason."""
 
     request_id: str
     service: str
@@ -286,6 +287,7 @@ class RequestRow:
     owner: str | None = None
     suspected_rollout: str | None = None
     states: dict[Stage, StageState] = field(default_factory=dict)
+    reasons: dict[Stage, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -149,7 +149,7 @@ def _readable(store: Store, ids: Sequence[str]) -> tuple[dict[str, RequestRecord
 
 
 def _row(row: RequestRow, record: RequestRecord | None, is_unreadable: bool = False) -> Row:
-    verdict = verdict_brief(row.verdict, row.states)
+    verdict = verdict_brief(row.verdict, row.states, row.reasons)
     if row.status == "error" and row.verdict != "error":
         verdict = f"error; {verdict}"
     link = f"/requests/{path_part(row.request_id)}"

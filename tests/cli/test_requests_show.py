@@ -193,6 +193,20 @@ def test_the_list_says_how_much_can_be_judged_and_what_tells_more(cli: Cli, tmp_
     assert any(line.startswith("retrieval ragtrace.request(facets=...)") for line in shown)
 
 
+def test_the_list_names_what_is_suspected_within_a_hundred_columns(cli: Cli, tmp_path: Path) -> None:
+    """The first suspected stage and its reason, whole."""
+    url = f"sqlite:///{tmp_path}/suspected.db"
+    end = 1_700_000_000_000_000_000
+    with Store.open(url) as store:
+        doubt: dict[Stage, tuple[StageState, str]] = {"generation": ("suspected", "unsupported")}
+        store_traffic(store, Traffic(3, end - 60 * MINUTE, end, unjudged=doubt, inapplicable=("citation",)))
+    told = cli("show", "--limit", "3", "--store", url, COLUMNS="100")
+    assert told.stdout.count("suspected: generation, unsupported  2/3") == 3
+    assert max(map(len, told.stdout.splitlines()[:7])) <= 100
+    (row, *_) = json.loads(cli("show", "--store", url, "--json").stdout)
+    assert row["reasons"] == {"generation": "unsupported"}
+
+
 PIPELINE = """
 import ragtrace
 

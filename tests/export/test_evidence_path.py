@@ -261,7 +261,18 @@ def test_a_table_has_the_verdict_in_a_few_words(
     verdict: str | None, states: dict[Stage, StageState], brief: str
 ) -> None:
     """What no rule of today has judged is not called by its old verdict."""
-    assert verdict_brief(verdict, states) == brief
+    assert verdict_brief(verdict, states, {}) == brief
+
+
+def test_a_table_has_the_first_suspect_where_nothing_broke() -> None:
+    """With its reason, so that a missed document and a made-up answer look different."""
+    states: dict[Stage, StageState] = {"retrieval": "not_known", "ranking": "suspected", "generation": "suspected"}
+    reasons: dict[Stage, str] = {"retrieval": "undecided", "ranking": "low_match", "generation": "unsupported"}
+    assert verdict_brief("no_break_found", states, reasons) == "suspected: ranking, low match"
+    assert verdict_brief("no_break_found", states | {"ranking": "sound"}, reasons) == (
+        "suspected: generation, unsupported"
+    )
+    assert verdict_brief("recall_failure", states | {"retrieval": "broken"}, reasons) == "recall failure"
 
 
 def test_each_stage_has_a_line_with_its_state_and_reason() -> None:
