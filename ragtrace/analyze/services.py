@@ -168,6 +168,7 @@ _TEXTS: Final = (
     'ragtrace.configure(capture_content="full") keeps texts, @ragtrace.{} records the stage; ragtrace doctor says '
     "what was returned that it cannot read"
 )
+_ANEW: Final = "--again judges those that were analyzed"
 _GAP: Final = "ask the owner of the source whether the document is missing (ragtrace source list)"
 _RECORDED_BY: Final = {"retrieval": "retrieve", "ranking": "pack", "generation": "generate", "citation": "generate"}
 
@@ -269,4 +270,4 @@ def remedy(stage: Stage, reason: str, *, is_verified: bool = False) -> str | Non
         return _GOLD
     if stage in ("retrieval", "ranking"):
         return f"{_FACETS}; {_GOLD}"
-    return None if is_verified else _VERIFIER
+    return None if is_verified else f"{_VERIFIER}; {_ANEW}"

@@ -273,6 +273,14 @@ def test_each_reason_has_the_line_that_changes_it(
     assert line in service["stages"][stage]["remedy"]
 
 
+def test_a_verifier_judges_requests_that_were_analyzed(doctor: Doctor, empty_url: str) -> None:
+    """Without --again the command would find nothing to do."""
+    with Store.open(empty_url) as store:
+        _judge(store, "shop", SOUND | {"generation": ("suspected", "unsupported")})
+    (service,) = json.loads(doctor("--store", empty_url, "--json").stdout)["store"]["services"]
+    assert "--again judges those that were analyzed" in service["stages"]["generation"]["remedy"]
+
+
 def test_says_how_often_pages_were_right(doctor: Doctor, empty_url: str) -> None:
     """Of all services, as on-call said; nothing where nobody has said anything."""
     assert json.loads(doctor("--store", empty_url, "--json").stdout)["store"]["pages"] is None
