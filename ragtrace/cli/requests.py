@@ -52,9 +52,14 @@ def show(
     ] = None,
     service: Annotated[str | None, _only("--service", "NAME", "of this service")] = None,
     segment: Annotated[str | None, _only("--segment", "NAME", "of this segment")] = None,
-    stage: Annotated[str | None, _only("--stage", "STAGE", "that broke first at this stage", get_args(Stage))] = None,
+    stage: Annotated[
+        str | None,
+        _only("--stage", "STAGE", "that broke first at this stage, or with --doubt in which it is so", get_args(Stage)),
+    ] = None,
     verdict: Annotated[str | None, _only("--verdict", "VERDICT", "with this verdict", VERDICTS)] = None,
-    doubt: Annotated[str | None, _only("--doubt", "STATE", "in which a stage is so", _DOUBTS)] = None,
+    doubt: Annotated[
+        str | None, _only("--doubt", "STATE", "in which a stage, or that of --stage, is so", _DOUBTS)
+    ] = None,
     in_doubt: Annotated[
         str | None,
         _only(

@@ -415,14 +415,15 @@ def _matching(wanted: Listing) -> list[sa.ColumnElement[bool]]:
             found.append(request.c[name] == clean(value))
     if wanted.search is not None:  # its order is that of the index, which knows milliseconds
         found += _within(wanted)
-    if wanted.stage is not None:
+    if wanted.stage is not None and wanted.doubt is None:
         found.append(diagnosis.c.stage == wanted.stage)
     if wanted.verdict is not None:
         found.append(diagnosis.c.verdict == wanted.verdict)
     if wanted.rollout is not None:
         found.append(diagnosis.c.suspected_rollout == wanted.rollout)
     if wanted.doubt is not None:
-        states = [diagnosis.c[f"{stage}_state"] for stage in STAGE_NAMES]
+        stages = STAGE_NAMES if wanted.stage is None else (wanted.stage,)
+        states = [diagnosis.c[f"{stage}_state"] for stage in stages]
         found.append(sa.or_(*(state == wanted.doubt for state in states)))
     if wanted.in_doubt is not None:
         names = sa.literal(",").concat(diagnosis.c.doubted).concat(",")

@@ -293,11 +293,11 @@ class RequestRow:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
     """Which requests a page lists; None: any. since, until: nanoseconds, [since, until). stage: the first that broke;
-    doubt: the state of some stage; in_doubt: a stage that is in doubt or broken, as `Sampled.doubted` has it, or
-    `distant`: an answer far from its question; reason: of some stage; rollout: the suspected one, and version: one that
-    the request carried, both `component=version`. provider: of some candidate, as the worker names it. is_labeled:
-    whether somebody has labeled it. search: words that its question and answer hold, all of them, in any order.
-    oldest_first: the order, which is newest first else, and of a search always."""
+    doubt: the state of some stage, or of `stage` where both are given; in_doubt: a stage that is in doubt or broken, as
+    `Sampled.doubted` has it, or `distant`: an answer far from its question; reason: of some stage; rollout: the
+    suspected one, and version: one that the request carried, both `component=version`. provider: of some candidate, as
+    the worker names it. is_labeled: whether somebody has labeled it. search: words that its question and answer hold,
+    all of them, in any order. oldest_first: the order, which is newest first else, and of a search always."""
 
     service: str | None = None
     segment: str | None = None

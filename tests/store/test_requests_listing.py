@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from bench.traffic import MINUTE, SERVICE, Break, Traffic, store_traffic
 from ragtrace.store import Listing, Position, Store
-from ragtrace.types import RequestRecord
+from ragtrace.types import RequestRecord, Stage, StageState
 
 START, END = 1_700_000_000_000_000_000, 1_700_000_000_000_000_000 + 240 * MINUTE
 
@@ -112,3 +112,16 @@ def test_pages_are_led_by_indexes(store: Store, tmp_path: Path) -> None:
             assert any("INDEX" in line for line in plan), plan
             if wanted.service:
                 assert not any("TEMP B-TREE" in line for line in plan), plan
+
+
+def test_a_state_is_that_of_the_stage_that_is_asked_for(tmp_path: Path) -> None:
+    """Of some stage where none is given; the first broken one plays no part beside a state."""
+    with Store.open(f"sqlite:///{tmp_path / 'doubt.db'}") as opened:
+        doubt: dict[Stage, tuple[StageState, str]] = {"generation": ("suspected", "unsupported")}
+        store_traffic(opened, Traffic(5, START, END, unjudged=doubt))
+
+        def count(**given: str) -> int:
+            return len(opened.list_requests(Listing(**given), limit=10, scan=10).rows)  # type: ignore[arg-type]
+
+        assert count(doubt="suspected") == count(doubt="suspected", stage="generation") == 5
+        assert count(doubt="suspected", stage="ranking") == count(stage="generation") == 0
