@@ -108,7 +108,7 @@ def show(
 ) -> None:
     """Print one request's evidence path: verdict, the state of each stage, facets, candidates, ranks, prompt, claims.
 
-    Without an id, print the newest requests, and how much of them can be judged.
+    Without an id, print the newest requests; and how much of them can be judged, unless they are filtered.
     """
     from ragtrace.analyze.services import judgeability
     from ragtrace.cli.terminal import existing, no_such_service
@@ -159,7 +159,8 @@ def show(
                 which = "first" if oldest_first else "newest"
                 told = f"the {which} {len(found)}; there are more: --limit {5 * limit} shows more of them"
                 console().print(told)
-            for name in dict.fromkeys(row.service for row in found):
+            is_whole = wanted == Listing(service=service)  # what tells of the last requests tells nothing of a choice
+            for name in dict.fromkeys(row.service for row in found) if is_whole else ():
                 console().print()
                 for part in _judgeable(judgeability(opened, name)):
                     console().print(part)

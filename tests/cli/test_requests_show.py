@@ -191,6 +191,9 @@ def test_the_list_says_how_much_can_be_judged_and_what_tells_more(cli: Cli, tmp_
     assert "ranking 60 of 60" in shown
     assert "citation none answers that do not cite" in shown
     assert any(line.startswith("retrieval ragtrace.request(facets=...)") for line in shown)
+    chosen = cli("show", "--doubt", "not_known", "--store", url).stdout
+    assert "question 40" in chosen
+    assert "last 60 requests" not in chosen
 
 
 def test_the_list_names_what_is_suspected_within_a_hundred_columns(cli: Cli, tmp_path: Path) -> None:
