@@ -22,6 +22,7 @@ __all__ = [
     "VersionStart",
     "answered_right",
     "diagnose",
+    "doubt_reason",
     "first_broken",
     "is_new",
     "is_rollout",
@@ -185,6 +186,14 @@ def _cause(
     if stage == "generation":
         return "contradicted" if contradicted else "unsupported"
     return "uncited"
+
+
+def doubt_reason(stage: Stage, reason: str | None) -> str:
+    """Why a stage that is not broken is in doubt. reason: of its state, which at retrieval and ranking may be another,
+    or none, since the answer counts there, too."""
+    if stage in ("retrieval", "ranking") and reason not in ("facet_not_found", "corpus_gap"):
+        return "low_match"
+    return reason or "undecided"
 
 
 def suspected_rollout(

@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 import msgspec
 
 from ragtrace.analyze.alignment import ABLATION
-from ragtrace.analyze.diagnosis import not_known_before
+from ragtrace.analyze.diagnosis import doubt_reason, not_known_before
 from ragtrace.coverage import SUPPORTED, Rationale, rationales, united
 from ragtrace.coverage.verifier import ENTAILMENT
 from ragtrace.registry.wording import STATES, VERDICTS, reason_words
@@ -44,9 +44,15 @@ _STATELESS: Final = ("no_retrieval_needed", "error")  # verdicts that may stand 
 
 
 def doubt_note(finding: StageFinding) -> str:
-    """That a stage counts as in doubt, where its state does not say so; "" else."""
-    is_said = not finding.doubted or finding.state in ("broken", "suspected")
-    return "" if is_said else "triage and alerts count it as in doubt, which proves nothing of one request"
+    """That a stage counts as in doubt, and why as triage tells it, or that its answer is far from the question, where
+    its state does not say so; "" else."""
+    if finding.state in ("broken", "suspected") or not (finding.doubted or finding.distant):
+        return ""
+    if not finding.doubted:
+        return "triage counts the answer as far from its question, as some always are"
+    reason = doubt_reason(finding.stage, finding.reason)
+    why = f" ({reason_words(reason, finding.stage)})" if reason not in (finding.reason, "undecided") else ""
+    return f"triage and alerts count it as in doubt{why}, which proves nothing of one request"
 
 
 def is_outdated(found: Diagnosis) -> bool:

@@ -9,7 +9,7 @@ from itertools import chain, islice
 from statistics import fmean
 from typing import Final, Literal, TypeAlias
 
-from ragtrace.analyze.diagnosis import stages_in_scope
+from ragtrace.analyze.diagnosis import doubt_reason, stages_in_scope
 from ragtrace.analyze.services import remedy
 from ragtrace.formats import show_command, written_time
 from ragtrace.plausible_values import sampling_weight
@@ -114,18 +114,13 @@ class JudgedRequest:
         return stage in self.row.doubted if what == "doubted" else self.states.get(stage) == what
 
     def reason(self, stage: Stage, what: Counted) -> str | None:
-        """Why it shows that; None where it is in doubt because it is broken.
-
-        The state of retrieval and ranking may have another reason, or none, since the answer counts there, too.
-        """
+        """Why it shows that; None where it is in doubt because it is broken."""
         found = self.row.reasons.get(stage)
         if what == "distant":
             return what if self.row.is_distant else None
         if what == "doubted" and self.row.states.get(stage) == "broken":
             return None
-        if what == "doubted" and stage in ("retrieval", "ranking") and found not in ("facet_not_found", "corpus_gap"):
-            return "low_match"
-        return found or "undecided"
+        return doubt_reason(stage, found) if what == "doubted" else found or "undecided"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from ragtrace.analyze import analyze_record
 from ragtrace.analyze.alignment import ABLATION
 from ragtrace.analyze.diagnosis import RETURNED_BEFORE
 from ragtrace.export.evidence_path import render
-from ragtrace.export.findings import NOT_JUDGED, verdict_brief, verdict_words
+from ragtrace.export.findings import NOT_JUDGED, doubt_note, verdict_brief, verdict_words
 from ragtrace.export.request_view import request_view
 from ragtrace.registry.wording import VERDICTS
 from ragtrace.store import RequestLabel
@@ -301,10 +301,24 @@ def test_a_sound_stage_that_counts_as_in_doubt_says_so() -> None:
     for state, verdict, is_said in cases:
         doubt = replace(stage("retrieval", state), doubted=True)
         analysis = replace(_analysis(), diagnosis=found(verdict, doubt, *SOUND[1:]))
-        note = "triage and alerts count it as in doubt, which proves nothing of one request"
+        why = "words that do not match the question"
+        note = f"triage and alerts count it as in doubt ({why}), which proves nothing of one request"
         assert (note in " ".join(_shown(_RECORD, analysis, 120).split())) is is_said
         view = request_view(_RECORD, analysis)
         assert [one.note for one in view.stages if one.note] == [note] * is_said
+
+
+def test_a_doubt_is_told_with_the_reason_that_triage_gives() -> None:
+    """Where the state beside it does not give that already; of a distant answer, that it counts as one."""
+
+    def note(name: Stage, **fields: Any) -> str:
+        return doubt_note(replace(stage(name, "not_known"), doubted=True, **fields))
+
+    assert "(a better match outside of the prompt)" in note("ranking", reason="undecided")
+    assert note("generation", reason="refused").startswith("triage and alerts count it as in doubt, which")
+    assert note("generation", reason=None).startswith("triage and alerts count it as in doubt, which")
+    assert "far from its question" in doubt_note(replace(stage("generation", "sound"), distant=True))
+    assert doubt_note(stage("generation", "sound")) == ""
 
 
 def test_a_suspected_hash_of_the_prompt_is_told_in_words() -> None:
