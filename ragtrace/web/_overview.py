@@ -473,11 +473,10 @@ def _trend(
     places = [((at - edges[0]) / span, str(number)) for number, at, _ in marks]
     is_long = span > 2 * 86_400 * _SECOND
     form = "%m-%d" if is_long else "%H:%M" if span > 600 * _SECOND else "%H:%M:%S"
-    times = [
-        (share, datetime.fromtimestamp((edges[0] + span * share) / 1e9, UTC).strftime(form))
-        for share in (0.02, 0.25, 0.5, 0.75, 0.98)
-    ]
-    return trend_picture(rows, places, times)
+    times: dict[str, float] = {}  # the first place of each label: in a short burst several would be alike
+    for at in (0.02, 0.25, 0.5, 0.75, 0.98):
+        times.setdefault(datetime.fromtimestamp((edges[0] + span * at) / 1e9, UTC).strftime(form), at)
+    return trend_picture(rows, places, [(at, written) for written, at in times.items()])
 
 
 def _conclusion(stages: Sequence[StageLine], breaks: Sequence[Break], judged: int) -> tuple[str, ...]:

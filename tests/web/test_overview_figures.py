@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -185,6 +186,21 @@ def test_a_bar_leads_to_requests_that_the_list_shows() -> None:
     links.clear()
     _trend(by_slice, [0, 10, 20, 30], (), lines, link)
     assert [found.get("stage") for found in links] == ["generation", None, None]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "labels"), [(0.2, ["12:00:00"]), (1.8, ["12:00:00", "12:00:01"]), (40, None)], ids=str
+)
+def test_the_axis_has_each_time_once(seconds: float, labels: list[str] | None) -> None:
+    """A burst of a fifth of a second has one label; what is long enough has five."""
+    noon, second = 1_700_049_600 * 1_000_000_000, 1_000_000_000
+    ones = [glance(SOUND, 1.0)] * 3
+    by_slice = tallied_slices([ones])
+    lines = tuple(_stage_lines(ones, united(by_slice), lambda **_: ""))
+    picture = _trend(by_slice, [noon, noon + int(seconds * second)], (), lines, lambda **_: "")
+    found = re.findall(r">(\d\d:\d\d:\d\d)<", str(picture))
+    assert len(found) == len(set(found))
+    assert found == labels if labels else len(found) == 5
 
 
 def test_releases_of_one_moment_have_numbers_of_their_own() -> None:
