@@ -59,7 +59,7 @@ def origin_of(ground: Ground, statement: Statement, value: Value, answer: str) -
     """Where a figure of a claim comes from, the rest of the answer known."""
     if (origin := ground.origin(value, statement)) not in ("unknown", "unproven"):
         return origin
-    return ground._figures.origin(value, statement.placed.text, answer)
+    return ground.figures.origin(value, statement.placed.text, answer)
 
 
 def ask(ground: Ground, statement: Statement, answer: str) -> Iterator[tuple[Value, Asked]]:
