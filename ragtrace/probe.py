@@ -379,7 +379,8 @@ def _better_chunks(
     given = {"facets": facets, "certain": certain, "background": background}
     better = better_evidence(record.query.original, candidates, new, **given)  # type: ignore[arg-type]
     first = {each.chunk_id for each in new if _is_first(each.chunk_id, known, answers)}
-    missed = {one.candidate.chunk_id for one in better if _is_missed(probe, one, answers, record)}
+    own = [one for one in answers if one.is_exact]
+    missed = {one.candidate.chunk_id for one in better if _is_missed(probe, one, own, record)}
     if record.query.rewritten:  # a follow-up is a fragment of what is asked, and a rewrite may add what is not
         also = better_evidence(record.query.rewritten, candidates, new, **given)  # type: ignore[arg-type]
         leads = {one.candidate.chunk_id: math.inf if one.facet else one.lead for one in also}
@@ -419,10 +420,10 @@ def _is_first(chunk_id: str, candidates: Iterable[str], answers: Sequence[Answer
     return any(rank is not None and all(rank < (each or MOST + 1) for each in others) for rank, others in ranks)
 
 
-def _is_missed(probe: Probe, better: BetterChunk, answers: Sequence[Answers], record: RequestRecord) -> bool:
+def _is_missed(probe: Probe, better: BetterChunk, own: Sequence[Answers], record: RequestRecord) -> bool:
     """Whether the application's search, made exact, ranks a chunk above all candidates and did not return it: a fault
-    of the search, however little words say for the chunk."""
-    name, own = better.candidate.chunk_id, [one for one in answers if one.is_exact]
+    of the search, however little words say for the chunk. own: the answers whose exact search is the application's."""
+    name = better.candidate.chunk_id
     is_first = better.match > 0.0 and any(_is_first(name, one.run, [one]) for one in own)
     return is_first and cause_of(probe, name, own, record).cause == "missed_by_search"
 

@@ -331,17 +331,18 @@ class Figures:
         text, cues, told = f"{self._asked} {claim}", wording.cues, wording.told
         if _is_specific(value):
             cues, told = cues | _PLAIN, told | _PLAIN
-        own, asked = _others(wording.own, value), self._numbers_asked
+        own = _others(wording.own, value)
         given = list(dict.fromkeys([*self._given(text), *self._given(_clause(claim, value))]))
         if wording.is_rough or len(_DIGITS.sub("", value.raw)) > 1:
             yield from (number for one in given if (number := _in(value.unit, one)) is not None)
         rest = [one for one in _others(wording.rest, value) if one not in own]
         if not is_operand:
-            unmade = self._unmade([*own, *rest], value, claim, wording)
-            own, rest = [one for one in own if one in unmade], [one for one in rest if one in unmade]
+            made_up = self._made_up([*own, *rest], value, claim, wording)
+            own, rest = [one for one in own if one not in made_up], [one for one in rest if one not in made_up]
         if len(_DIGITS.sub("", value.raw)) < 2:  # of the evidence, what counts the same: "nine missing months" of 24
             given = [one for one in given if value.unit and one.unit == value.unit]
             cues &= {"difference"}
+        asked = self._numbers_asked
         exact = {"sum", "difference"} if len(_DIGITS.sub("", value.raw).strip("0")) >= BY_CHANCE else frozenset()
         for one, two in combinations([*own, *rest, *given], 2):
             if one.is_named and two.is_named:
@@ -368,24 +369,23 @@ class Figures:
         yield from self._durations.between_clocks(value.unit, text)
 
     @cached_property
-    def _numbers_asked(self) -> Set[float]:
-        return {abs(number.number) for number in values(self._asked)} if self._asked else frozenset()
+    def _numbers_asked(self) -> frozenset[float]:
+        return frozenset(abs(number.number) for number in values(self._asked)) if self._asked else frozenset()
 
-    def _unmade(self, found: list[_Operand], value: Value, claim: str, wording: _Wording) -> list[_Operand]:
-        """The figures that claim and answer name, without those that an answer made up together with a value: of "by
-        five days: 24, a queen only 19" neither the five nor the 19 is proven by the other and the 24 that is known."""
+    def _made_up(self, named: Sequence[_Operand], value: Value, claim: str, wording: _Wording) -> Set[_Operand]:
+        """Of the figures that claim and answer name, those that the answer made up together with a value: of "by five
+        days: 24, a queen only 19" neither the five nor the 19 is proven by the other and the 24 that is known."""
         number = abs(value.number)
-        known = [one for one in found if one.number in self._numbers_asked or self._knows(one.number)]
+        known = {one for one in named if one.number in self._numbers_asked or self._knows(one.number)}
         closing = {abs(one.number + sign * number) for one in known for sign in (1, -1)}
+        suspects = {one for one in named if one not in known and one.number in closing}
+        if not suspects:
+            return suspects
         others = wording._replace(
             own=tuple(one for one in wording.own if one.number != number),
             rest=tuple(one for one in wording.rest if one.number != number),
         )
-        return [
-            one
-            for one in found
-            if one in known or one.number not in closing or self._follows(one, value, claim, others)
-        ]
+        return {one for one in suspects if not self._follows(one, value, claim, others)}
 
     def _knows(self, number: float) -> bool:
         return any(_has(each, number) for each in (self._exact, self._scaled, self._unscaled, self._of_one))
