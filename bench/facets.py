@@ -1,7 +1,8 @@
-"""Facets read from 200 questions, half of them legal or technical, against those that a careful reader requires.
+"""Facets read from 327 questions, many of them legal or technical, against those that a careful reader requires.
 
-The questions lie in `bench/questions`: those to develop on, and sealed ones that no rule was written for. Of published
-questions only the id is kept; RAGTRACE_BENCH_DATA names the folder of the data sets, without which they are left out.
+The questions lie in `bench/questions`: those to develop on; mixed ones and sealed ones, labeled before the rules that
+they led to. Of published questions only the id is kept; RAGTRACE_BENCH_DATA names the folder of the data sets, without
+which they are left out.
 
 Usage: python bench/facets.py [--wrong] [--part development]. `--wrong` lists what was read wrongly or overlooked.
 """

@@ -45,16 +45,21 @@ _CITED: Final = rf"""
     | (?:(?i:ss?|arts?|sec|sch|reg|para)\.|Art|Sec|Sch|Para|Reg)\s?{_NUMBER}
     | (?:(?i:article|section|annex|schedule|chapter|appendix)|Part|Title)\s+[IVXLC]+(?![\w'’])(?:\(\w{{1,5}}\))*
     | (?<=\d\d\d\d\s)ss?\s?{_NUMBER}
+    | [A-Z]{{2,6}}\s{_YEAR}\s(?:ss?|Sch|Pt|Part|reg|para)\.?\s?{_NUMBER}        # FA 2009 Sch 55
+    | (?i:(?:(?:federal|national|state)\s)?(?:rules|code)\sof\s
+        (?:civil|criminal|appellate|administrative|bankruptcy)\sprocedure)
     | §§?\s?\d+\w*(?:[.-]\d+\w*)*(?:\(\w{{1,5}}\))*
+    | Case\s[A-Z]{{1,2}}-\d{{1,4}}/\d{{2}}
     | {_ORDINAL}(?:\s(?:and|or|&)\s{_ORDINAL})?\s[Aa]mendments?
     | (?:Regulation|Directive|Decision)\s+\((?:EU|EC|EEC)\)\s+(?:No\.?\s+)?\d{{1,4}}/\d{{1,4}}
-    | (?:[A-Z][\w&'’-]*,?\s(?:\([^()\n]{{2,60}}\)\s)?(?:(?:of|and|for|at|in|on|to|by|&|etc\.?)\s(?:the\s)?)*){{1,10}}
+    | (?:[A-Z][\w&'’-]*,?\s(?:\([^()\n]{{2,60}}\)\s){{0,2}}
+        (?:(?:of|and|for|at|in|on|to|by|&|etc\.?)\s(?:the\s)?)*){{1,10}}
         (?:{_HEADS}),?\s(?:of\s)?{_YEAR}
 """
 """Alternatives of a verbose pattern: provisions, laws with a year."""
 _STANDARD: Final = rf"""
       (?:ISO(?:/[A-Z]{{2,4}})*|iso|IEC|IEEE|ieee|EN|BS|DIN|ASTM|ANSI|NFPA|SAE|ITU-T|FIPS|ETSI|JIS|NIST|PEP|RFC|rfc|IFRS
-        |IAS|ASC|MIL-STD|[Nn]o\.|H\.?R\.?)
+        |IAS|ASC|AD|UN|MIL-STD|[Nn]o\.|H\.?R\.?)
         (?:\s[A-Z]{{1,4}}(?:/[A-Z]{{1,4}})?)?[\s-][A-Z]{{0,2}}\d+(?:[./-]?\w++)*+(?::{_YEAR})?
     | \d+\s(?:U\.?\s?S\.?\s?C\.?|C\.?\s?F\.?\s?R\.?)(?:\s?(?:§+|[Ss]ection|[Ss]ec\.|[Pp]art))?\s?{_NUMBER}
 """
@@ -191,7 +196,8 @@ _IDENTIFIER: Final = r"""
     | (?=[\w./-]*[A-Za-z])(?=[\w./-]*\d)[A-Za-z0-9]++(?:[-./_][A-Za-z0-9]++)*+   # X-200, 10-K, CVE-2024-1234, A4
     | [a-z]+(?:_[a-z0-9]+)+                                                   # max_connections
     | [a-z]+(?:[A-Z][a-z0-9]+)+(?:\s\d{1,3}(?![\d.,%\w]))?                    # maxConnections, iPhone 8
-    | (?:[a-z_]\w*\.)+[a-z_]\w*\(\) | --[a-z][\w-]*                          # module.function(), --flag
+    | (?:[a-z_]\w*\.)+[a-z_]\w*\(\) | --[a-z][\w-]* | (?<=\s)-[A-Z][\w.-]*\w       # module.function(), --flag, -Xmx
+    | (?:[NOS](?:,[NOS])+|\d(?:,\d)+)-[a-z]{5,}                               # N,N-dimethylformamide
     | \#\d\w*(?:-\w+)*
     | (?:[Vv]itamin|[Hh]epatitis|[Ii]nfluenza|Exhibit|Appendix|Annex|Schedule|Form)\s[A-Z]
 """
@@ -210,7 +216,13 @@ _PLAIN: Final = re.compile(
     re.IGNORECASE,
 )
 _FORM: Final = re.compile(r"\d{1,2}-[A-Z]{1,2}")  # 10-K, 8-K: a form, not a number with a unit
-_QUOTED: Final = re.compile(r"""[“"«„「『]([^“”"«»„」』\n]{2,60})[”"»“」』]|(?<!\w)'([^'\n]{2,60})'(?!\w)""")
+_QUOTED: Final = re.compile(
+    r"""[“"«„「『]([^“”"«»„」』\n]{2,60})[”"»“」』]|`([^`\n]{2,60})`|(?<!\w)'([^'\n]{2,60})'(?!\w)"""
+)
+_NUMBERED: Final = re.compile(r"[Nn]o\. (?=[A-Z]+-?\d)")
+_POSSESSIVE: Final = re.compile(r"['’]s$")
+_SAID: Final = re.compile(r"^(?:\S+\s+){2,}\S+[.?!]$|^[a-z]\S*(?:\s+[a-z]\S*){5,}$")
+"""What somebody says or writes, of three words with a full stop or six in small letters, is no term."""
 _TOKEN: Final = re.compile(r"[A-Z]{2,}(?=-[a-z]{3})|[^\W_](?:[\w&'’+.-]*[\w+])?")
 _MODEL: Final = re.compile(r"\d{1,3}[a-z]?|(?!19|20)\d{1,4}-\d{1,4}|(?!19|20)\d{4}")  # the number of a model, no year
 _UNITS: Final = frozenset("mL dL MPa GPa kPa Nm mAh Ah dB kN GHz MHz kHz Hz Pa Wh".split())
@@ -218,13 +230,14 @@ _LINKS: Final = frozenset("of de da di del della van der den von und la le les d
 _VERSUS: Final = frozenset(("v", "v.", "vs", "vs."))
 _BODIES: Final = frozenset(
     """commission committee administration authority agency council executive board association department ministry
-    institute office bureau act code convention service services society union fund foundation organization organisation
-    academy regulations rules treaty protocol agreement company corporation group partners sons amendment""".split()
+    institute office bureau act code convention service services society union fund foundation organization
+    organisation academy museum school faculty college secretary regulations rules treaty protocol agreement
+    company corporation group partners sons amendment""".split()
 )
 """Last words of names that may hold an "and": Food and Drug Administration."""
 _TREATIES: Final = frozenset("Treaty Convention Agreement Declaration Protocol Committee Council Conference".split())
 """First words of names that may hold "on" or "against": Convention on Biological Diversity."""
-_POSSESSED: Final = frozenset("day eve hospital college court church square".split())
+_POSSESSED: Final = frozenset("day eve award prize cup fund hospital college court church square".split())
 """Words that are one with a possessive before them, beside `_BODIES`: New Year's Eve."""
 _LEGAL_FORMS: Final = frozenset("Inc Inc. Ltd LLC LLP LP Corp Co PLC plc GmbH SA AG NV".split())
 _BOUND: Final = re.compile(r"\s(?:or|and)\s(?:later|newer|higher|above|up|earlier|older|lower|below)\b")
@@ -235,10 +248,12 @@ _STARTERS: Final = frozenset(
     """list give tell show explain describe compare name find summarize summarise define state please provide write
     identify calculate say discuss outline suggest help let get make use look check see tldr hi hello hey thanks ok okay
     yes no sure great well also actually however maybe okay whats who's what's recommended
-    required maximum minimum average best top latest current""".split()
+    required maximum minimum average best top latest current attach return output print convert translate rewrite draft
+    send create generate add remove starting""".split()
 )
 _NO_NAME: Final = frozenset(
     """i i'm i've i'd i'll ok pm am q1 q2 q3 q4 fy mr mrs ms dr monday tuesday wednesday thursday friday saturday sunday
+    mondays tuesdays wednesdays thursdays fridays saturdays sundays
     january february march april may june july august september october november december jan feb mar apr jun jul aug
     sep sept oct nov dec faq asap tbd n/a tv dvd btw fyi omg lol imo imho iirc eta diy ethics ethic a b c d e f g h j k
     l m n o p q r s t u v w x y z""".split()
@@ -270,12 +285,13 @@ _BRAND_REACH: Final = 18
 _RANGE: Final = re.compile(r"(?:to|and|or)$")
 _NO_PRODUCTS: Final = frozenset(
     """code error chapter page step room phase grade class tier track figure table build exercise unit lesson season
-    episode row column port floor gate platform age aged game round edition form book volume verse channel route highway
-    line january february march april june july august september october november december""".split()
+    episode row column port floor gate platform age aged game round edition form book volume verse channel route
+    highway line house print offset dose cell flat seat ward band bay lane january february march april june
+    july august september october november december""".split()
 )
 _FLAT_PRODUCT: Final = re.compile(
     r"""(?<![\w.'’-])(?P<name>[a-z][a-z-]{2,15})\s(?=\S*\d)(?P<model>[a-z]{0,3}\d{1,5}[a-z]{0,2}(?![\w-]|[.,:/]\d))
-        (?P<more>(?:\s(?:pro|plus|ultra|mini|lite|air|se|xl|ti))*)(?P<rest>\s(?P<next>[a-z]+))?""",
+        (?P<more>(?:\s(?:pro|max|plus|ultra|mini|lite|air|se|xl|ti)\b)*)(?P<rest>\s(?P<next>[a-z]+))?""",
     re.VERBOSE,
 )
 _FOLLOWING: Final = re.compile(r" ([A-Z]\w*)")
@@ -290,19 +306,20 @@ def codes_in(text: str) -> tuple[tuple[int, int, str], ...]:
 
 def _codes(text: str) -> Iterator[tuple[int, int, str]]:
     for match in _QUOTED.finditer(text):
-        group = 1 if match.group(1) else 2
-        yield match.start(group), match.end(group), "quoted"
+        group = match.lastindex or 0
+        if not _SAID.search(match.group(group)):
+            yield match.start(group), match.end(group), "quoted"
     yield from _flat(text)
     for match in _ASKED.finditer(text):
         written = match.group()
-        if _FORM.fullmatch(written) or not _PLAIN.fullmatch(written):
+        if _FORM.fullmatch(written) or not (_PLAIN.fullmatch(written) or unit_of(written)):
             start = match.start() + _lead(written)
             yield start, match.end(), "code"
 
 
 def _lead(written: str) -> int:
-    """Length of the words at the beginning of a law's title that are the question's ("Does Housing Act 1988")."""
-    start = 0
+    """Length of what begins a code and is the question's: "Does Housing Act 1988", "no. HX-2231"."""
+    start = number.end() if (number := _NUMBERED.match(written)) else 0
     while (word := _TOKEN.match(written, start)) and written[word.end() : word.end() + 1] == " ":
         if word.group()[0].isdigit() or not (
             word.group().casefold() in _STARTERS or (word.group()[0].isupper() and not _carries(word.group()))
@@ -465,8 +482,12 @@ def _run(run: list[re.Match[str]]) -> Iterator[tuple[int, int, str]]:
         yield run[0].start(), end, "acronym" if len(run) == 1 and last.isupper() else "name"
 
 
+def _is_no_name(word: str) -> bool:
+    return word.casefold() in _NO_NAME and word != "APR"
+
+
 def _is_common(word: str) -> bool:
-    return word.casefold().rstrip(".") in _NO_NAME or not (word.isupper() or _carries(word))
+    return _is_no_name(word.rstrip(".")) or not (word.isupper() or _carries(word))
 
 
 @lru_cache(maxsize=1024)
@@ -508,19 +529,21 @@ def _capital(token: re.Match[str]) -> bool:
 
 def _begins(text: str, token: re.Match[str]) -> bool:
     before = text[: token.start()].rstrip(" \t\"'“(*-")
-    return not before or before[-1] in ".?!:;\n"
+    return not before or before[-1] in ".?!:;\n" or text[token.start() - 1] in "\"'“"
 
 
 def _may_name(text: str, token: re.Match[str], *, begins: bool) -> bool:
     word = token.group()
-    if not _capital(token) or word.casefold() in _NO_NAME or _PLAIN.fullmatch(word):
+    if not _capital(token) or _is_no_name(word) or _PLAIN.fullmatch(word):
         return False
-    if word in _UNITS or (word.isupper() and unit_of(word)) or text[: token.start()].endswith("°"):
+    if word in _UNITS or (any(map(str.isupper, word[1:])) and unit_of(word)) or text[: token.start()].endswith("°"):
         return False
     if not begins or any(map(str.isupper, word[1:])):
         return not (begins and word.casefold() in _STARTERS)
-    if word.casefold().replace("’", "'") in _STARTERS or not _carries(word) or word[1:2] in ("'", "’"):
+    if word.casefold().replace("’", "'") in _STARTERS or word[1:2] in ("'", "’"):
         return False
+    if not _carries(_POSSESSIVE.sub("", word)):
+        return False  # "It's"
     if word.endswith("ly"):
         return False  # "Recently BRICS": an adverb that begins a sentence
     following = _FOLLOWING.match(text, token.end())

@@ -289,6 +289,7 @@ def _distinct(facets: Sequence[Facet]) -> list[Facet]:
 
 _UNIT: Final = r"(?P<unit>day|week|month|quarter|year|decade)s?"
 _NAMES: Final = r"day|week|month|quarter|year|decade"
+_PERIODS: Final = r"(?<!last\ )(?<!next\ )day|week|month|quarter|year|decade"  # "on the last day" is of something else
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS: Final = {word: number for number, word in enumerate(
     "a one two three four five six seven eight nine ten eleven twelve".split())}  # fmt: skip
@@ -302,7 +303,7 @@ _RELATIVE: Final = re.compile(
         \s+{_COUNT}\s+(?:fiscal\s+|calendar\s+|financial\s+|full\s+)?{_UNIT})
     | (?P<rolling>(?:in|over|during|for|within)\s+the\s+(?:last|past|previous)\s+(?P<whole>{_NAMES}))
     | (?P<period>(?P<which>this|last|previous|prior|preceding|next|coming|current|past)
-        \s+(?:fiscal\s+|calendar\s+|financial\s+)?(?P<one>{_NAMES}|weekend))
+        \s+(?:fiscal\s+|calendar\s+|financial\s+)?(?P<one>{_PERIODS}|weekend))
     | (?P<month>(?P<near>this|last|past|next|coming)\s+(?P<name>{"|".join(MONTHS)}|{"|".join(_WEEKDAYS)})\b
         (?!\.?\s+\d))
     | (?P<ago>(?P<number>\d{{1,3}}|{"|".join(_NUMBERS)})

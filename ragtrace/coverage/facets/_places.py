@@ -256,7 +256,7 @@ def _is_place(text: str, words: list[re.Match[str]], known: Mapping[str, Place],
         return len(folded) > 3 and is_clear and not is_named and not _PART_OF_NAME.search(before)
     if len(folded.replace(".", "")) <= 3:
         return written.removesuffix("'s").removesuffix("’s").isupper()
-    return written[0].isupper()
+    return written[0].isupper() and not (written.isupper() and not text.isupper())  # NICE, the institute
 
 
 def _within_a_name(text: str, words: list[re.Match[str]], position: int, length: int) -> bool:

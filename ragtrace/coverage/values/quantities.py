@@ -108,7 +108,10 @@ _ONES: Final = tuple(word for word, number in NUMBER_WORDS.items() if 0 < number
 _SCALES: Final = {"hundred": 1e2, "thousand": 1e3, "k": 1e3, "million": 1e6, "m": 1e6, "mn": 1e6, "billion": 1e9,
                   "bn": 1e9, "trillion": 1e12}  # fmt: skip
 _SIGNS: Final = "".join(CURRENCIES)
-_UNIT: Final = r"%|°[cf]\b|k?m²|m³|(?:k?m|ft)[23]\b|k?mg?/[hdl]l?\b|m?l/(?:min|h)\b|mmol/l\b|[a-zà-ÿµμ]+"
+_UNIT: Final = (
+    r"%|°[cf]\b|k?m²|m³|(?:k?m|ft)[23]\b|k?mg?/[hdl]l?\b|m?l/(?:min|h)\b|[mnµμ]mol/l\b|mmol/mol\b|[npµμ]g/m?l\b"
+    r"|[a-zà-ÿµμ]+"
+)
 _GOES_ON: Final = (  # "eight to ten minutes": the minutes are ten's; "three pallets mean EUR 45": the euros are 45's
     rf"(?!(?:to|or|and|{'|'.join(NUMBER_WORDS)})\b|(?:{'|'.join(sorted(CODES))})\s\d)"
 )
@@ -381,8 +384,13 @@ class AmountWanted:
         return self.low > -math.inf or self.high < math.inf
 
 
-def amounts_in(text: str) -> Iterator[tuple[int, int]]:
-    """(start, end) of the quantities of `text`, each with the words that make it a bound."""
+def amounts_in(text: str) -> list[tuple[int, int]]:
+    """(start, end) of the quantities of `text`, each with the words that make it a bound: "700-1000 $" is one."""
+    spans = list(_amounts(text))
+    return [(start, end) for start, end in spans if not any(start == first and end < last for first, last in spans)]
+
+
+def _amounts(text: str) -> Iterator[tuple[int, int]]:
     for value in values(text):
         if value.kind == "quantity":
             lead = text[max(0, value.start - _LEAD) : value.start]

@@ -332,7 +332,10 @@ _PINT: Final = {
     "m3": "meter ** 3", "ft2": "foot ** 2", "ft3": "foot ** 3", "bar": "bar",
     "psi": "psi", "kpa": "kilopascal", "mmhg": "mmHg", "calorie": "calorie",
     "kcal": "kilocalorie", "kj": "kilojoule", "joule": "joule", "mg/dl": "milligram / deciliter", "degree": "degree",
-    "mg/l": "milligram / liter", "mmol/l": "millimole / liter", "ml/min": "milliliter / minute",
+    "mg/l": "milligram / liter", "mmol/l": "millimole / liter",
+    "mmol/mol": "millimole / mole", "µmol/l": "micromole / liter", "nmol/l": "nanomole / liter",
+    "ng/ml": "nanogram / milliliter", "pg/ml": "picogram / milliliter", "µg/l": "microgram / liter",
+    "g/dl": "gram / deciliter", "g/l": "gram / liter", "ml/min": "milliliter / minute",
     "l/min": "liter / minute", "ml/h": "milliliter / hour", "l/h": "liter / hour", "mpa": "megapascal",
     "gpa": "gigapascal", "mah": "milliampere_hour", "ah": "ampere_hour",
 }  # fmt: skip

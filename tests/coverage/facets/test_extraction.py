@@ -228,6 +228,20 @@ def test_capitals_of_titles_and_beginnings_are_no_names(question: str) -> None:
         ("it ends with error 0x8007 and exit code 3", [("entity", "error 0x8007"), ("entity", "exit code 3")]),
         ("How Do I Cancel My Plan After the First Month?", []),
         ("Is it open this weekend?", [("time", "this weekend")]),
+        ("is the heating in house 3 set to low", []),
+        ("Can HMRC fine us under FA 2009 Sch 55?", [("entity", "HMRC"), ("entity", "FA 2009 Sch 55")]),
+        ("which code of civil procedure governs service by fax", [("entity", "code of civil procedure")]),
+        ("What does the flag -Dfile.encoding do?", [("entity", "-Dfile.encoding")]),
+        ("Is N,N-diethyltoluamide safe for children?", [("entity", "N,N-diethyltoluamide")]),
+        ("Which APR applies to policy no. KX-4471-2?", [("entity", "APR"), ("entity", "KX-4471-2")]),
+        ("Translate 'Please move your bike.' and tell me how many kWh it is", []),
+        ("We paid six weeks ago. It's not for us on Saturdays.", [("time", "six weeks ago")]),
+        ("Is there a train on the last day of the season?", []),
+        ("Does NICE advise it above 53 mmol/mol?", [("entity", "NICE"), ("quantity", "above 53 mmol/mol")]),
+        ("why is `podman build` slow", [("entity", "podman build")]),
+        ("Was Case C-210/16 applied to the Housing (Rents) (Wales) Act 2014?",
+         [("entity", "Case C-210/16"), ("entity", "Housing (Rents) (Wales) Act 2014")]),
+        ("a phone in the 700-900$ range", [("quantity", "700-900$")]),
     ],
 )  # fmt: skip
 def test_names_and_citations_are_read_whole(question: str, expected: list[tuple[str, str]]) -> None:
@@ -244,6 +258,10 @@ def test_names_and_citations_are_read_whole(question: str, expected: list[tuple[
         ("How important is it?", []),
         ("Wie hoch ist die Grundsteuer?", []),
         ("Which storage buckets does the Frostline Drive app list?", ["storage buckets"]),
+        ("What does rescue by the patrol cost, and is there insurance?", ["rescue", "patrol", "insurance"]),
+        ("How many goals did the keeper score?", ["keeper"]),
+        ("What does a lost card cost?", ["card"]),
+        ("Is invoice RX-2210 still unpaid by the tenant?", ["unpaid", "tenant"]),
     ],
 )
 def test_key_terms_are_weak(question: str, expected: list[str]) -> None:
