@@ -80,7 +80,7 @@ __all__ = [
 ]
 
 SCHEMA_VERSION: Final = 1
-ANALYZER_VERSION: Final = "coverage-18"  # raise it whenever a change could give a stored request another score
+ANALYZER_VERSION: Final = "coverage-19"  # raise it whenever a change could give a stored request another score
 
 _REMEMBERED: Final = 2000  # characters; the hashes of longer texts are not kept
 _MOST_HASHES: Final = 8192

@@ -19,11 +19,13 @@ from ragtrace import coverage
 from ragtrace.coverage.miscitation import miscitation, miscitation_odds
 from ragtrace.coverage.relevance import Background, Rarity, question_match, spoken_of
 from ragtrace.coverage.support import Evidence, Statement
+from ragtrace.coverage.support._durations import is_day_of_month
 from ragtrace.coverage.support.figures import Figures
 from ragtrace.coverage.support.lexical import Ground, ground_of
 from ragtrace.coverage.support.readings import SentenceWindow
 from ragtrace.coverage.text import content_words, is_prose, speaks_english
-from ragtrace.coverage.values import NUMBER_WORDS, Value
+from ragtrace.coverage.values import NUMBER_WORDS, Value, values
+from ragtrace.coverage.values.dates import MONTHS
 from ragtrace.coverage.verifier import TOGETHER, JudgedRelevance, log_odds
 from ragtrace.types import Candidate, Claim, Facet, PackedChunk, RequestRecord
 
@@ -63,8 +65,10 @@ class Signs:
     - outside: the share of the claims' words beyond the question that stand in no chunk of the prompt; foreign: the
       largest such share of one claim; absent: how many such words there are.
     - odd_figures, odd_dates, odd_names: claims with a figure that is neither stated nor computed, with a date or a name
-      that the prompt does not state, over all claims; odd: how many of these there are; unproven: figures that a claim
-      says it computes, and that no operation gives.
+      that the prompt does not state, over all claims; odd: how many of these there are; reckoned: how many of these
+      prove no invention, since simple arithmetic may give them all the same (`Figures.may_give`), or they name a month
+      or what another candidate names; unproven: figures that a claim says it computes, and that no operation gives,
+      and dates in a prompt that tells days as they lie from its own.
     - contradicted: the largest contradiction of a claim; exchanged: the same, of those that are no negation, which
       words read least surely; altered: of a claim that the prompt contradicts, the share of its pairs of words that
       one place of the contradicting chunk has: near 1, it is a copy with something changed.
@@ -108,6 +112,7 @@ class Signs:
     absent: int | None = None
     odd: int | None = None
     unproven: int = 0
+    reckoned: int = 0
     contradicted: float | None = None
     exchanged: float | None = None
     altered: float | None = None
@@ -183,11 +188,13 @@ def signs_of(
         **(_graded_signs(record, prompt, grades) if grades else {}),
         **(_model_signs(record, judged, relevances, pool, packed, rarity, prompt) if relevances else {}),
         **(_citation_signs(record, judged, packed, rarity) if judged and claims else {}),
-        **(_answer_signs(record.query.original, claims, packed, rarity) if claims else {}),
+        **(_answer_signs(record.query.original, claims, packed, pool, rarity) if claims else {}),
     )
     if not (relevances and by_words):
         return signs
-    return replace(signs, by_words=replace(signs, **_answer_signs(record.query.original, by_words, packed, rarity)))
+    return replace(
+        signs, by_words=replace(signs, **_answer_signs(record.query.original, by_words, packed, pool, rarity))
+    )
 
 
 def with_facets(signs: Signs, record: RequestRecord, facets: Sequence[Facet], matrix: NDArray[np.float64]) -> Signs:
@@ -279,24 +286,28 @@ def _facet_signs(
     if not facets or not candidates:
         return {}
     weights = np.array([facet.weight for facet in facets])
-    joint = weights @ np.nan_to_num(matrix, nan=0.0) / weights.sum()
+    unmet = weights @ (1.0 - np.nan_to_num(matrix, nan=0.0))
+    joint = 1.0 - unmet / max(1.0, weights.sum())  # an amount alone, which may be the asker's own, gives no great lead
     held = {chunk.chunk_id for chunk in chunks if not chunk.truncated}
     inside = np.array([item.chunk_id in held for item in candidates], dtype=bool)
     rival = np.array([rivals is None or item.chunk_id in rivals for item in candidates], dtype=bool)
     return {
-        "pool_facets": float(joint.max()),
+        "pool_facets": float(1.0 - unmet.min() / weights.sum()),
         "packed_facets": float(joint[inside].max(initial=0.0)),
         "left_facets": float(joint[~inside & rival].max(initial=0.0)) if (~inside).any() else None,
     }
 
 
-def _answer_signs(query: str, claims: Sequence[Claim], packed: Sequence[Evidence], rarity: Rarity) -> dict[str, Any]:
+def _answer_signs(
+    query: str, claims: Sequence[Claim], packed: Sequence[Evidence], pool: Sequence[Evidence], rarity: Rarity
+) -> dict[str, Any]:
     asked = frozenset(content_words(query))
     by_id = {chunk.chunk_id: chunk for chunk in packed}
     ground = ground_of(tuple(chunk.reading for chunk in packed), query) if packed else None
+    found = ground_of(tuple(chunk.reading for chunk in pool), query) if pool else None
     weight = sum(claim.weight for claim in claims)
     answered, on_topic, altered = [0.0], [0.0], [0.0]
-    foreign, outside, beyond, count, unproven = [0.0], 0, 0, 0, 0
+    foreign, outside, beyond, count, unproven, reckoned = [0.0], 0, 0, 0, 0, 0
     odd = {"odd_figures": 0, "odd_dates": 0, "odd_names": 0}
     statements = [Statement.read(claim) for claim in claims]
     answer = "\n".join(claim.text for claim in claims)
@@ -320,6 +331,7 @@ def _answer_signs(query: str, claims: Sequence[Claim], packed: Sequence[Evidence
         if ground is not None:
             origins = _origins(statement, claim.text, ground, answer)
             unproven += origins.count("unproven")
+            reckoned += origins.count("reckoned") + _names_elsewhere(statement, ground, found)
             for what, number in _odd(statement, ground, origins, f"{query} {answer}").items():
                 odd[what] += number > 0
                 count += number
@@ -334,11 +346,10 @@ def _answer_signs(query: str, claims: Sequence[Claim], packed: Sequence[Evidence
         "absent": outside,
         "odd": count,
         "unproven": unproven,
+        "reckoned": reckoned,
         "altered": max(altered),
         "contradicted": max(claim.contradiction or 0.0 for claim in claims),
-        "exchanged": max(
-            0.0 if (claim.reason or "").endswith(coverage.NEGATED) else claim.contradiction or 0.0 for claim in claims
-        ),
+        "exchanged": max(_exchanged(claim, ground) for claim in claims),
     }
 
 
@@ -469,9 +480,26 @@ def _is_cited(claim: Claim) -> bool:
     return any(mark.chunk_id for mark in claim.citations)
 
 
+def _exchanged(claim: Claim, ground: Ground | None) -> float:
+    """How surely a claim has something else in its place than the prompt: 0 for a negation, and for a figure that
+    simple arithmetic may give."""
+    reason, against = claim.reason or "", claim.contradiction or 0.0
+    if reason.endswith(coverage.NEGATED) or not against or ground is None:
+        return 0.0 if reason.endswith(coverage.NEGATED) else against
+    told = [value for value in values(claim.text) if value.raw and reason.startswith(f"{value.raw},")]
+    return 0.0 if any(ground.figures.may_give(value, claim.text) for value in told) else against
+
+
+def _names_elsewhere(statement: Statement, ground: Ground, found: Ground | None) -> int:
+    """How many names of a claim that stand nowhere in the prompt are those of a month, which may be reckoned, or stand
+    in another candidate: they are no invention."""
+    names = [name for name in statement.names if not (ground.names(name) or _WEEKDAY.fullmatch(name.written))]
+    return sum(name.written.casefold() in MONTHS or (found is not None and found.names(name)) for name in names)
+
+
 def _origins(statement: Statement, text: str, ground: Ground, answer: str) -> list[str]:
     """Where the values of a claim come from that its evidence does not state: `date`, of one that no other date gives,
-    or as `Figures.origin`."""
+    `reckoned` where simple arithmetic may give a figure all the same, or as `Figures.origin`."""
     exact = [value for value in statement.stated if value.is_exact]
     unheld = [
         value for value in exact[:MOST] if not (ground.holds(value) or ground.is_asked(value) or ground.borders(value))
@@ -481,8 +509,13 @@ def _origins(statement: Statement, text: str, ground: Ground, answer: str) -> li
 
 def _origin(value: Value, text: str, figures: Figures, answer: str) -> str:
     if value.dates:
-        return "computed" if figures.gives_date(value, text, answer) else "date"
-    return figures.origin(value, text, answer)
+        if figures.gives_date(value, text, answer):
+            return "computed"
+        return "unproven" if figures.may_give(value, text) else "date"
+    origin = figures.origin(value, text, answer)
+    if origin != "unknown" or not figures.may_give(value, text):
+        return origin
+    return "unproven" if is_day_of_month(value, text) else "reckoned"
 
 
 def _odd(statement: Statement, ground: Ground, origins: Sequence[str], said: str) -> dict[str, int]:
@@ -493,7 +526,7 @@ def _odd(statement: Statement, ground: Ground, origins: Sequence[str], said: str
     days = {match[0].casefold() for match in _WEEKDAY.finditer(said)}
     names = [name for name in statement.names if not (len(days) > 1 and name.written.casefold() in days)]
     return {
-        "odd_figures": origins.count("unknown"),
+        "odd_figures": origins.count("unknown") + origins.count("reckoned"),
         "odd_dates": origins.count("date"),
         "odd_names": sum(not ground.names(name) for name in names),
     }

@@ -439,12 +439,13 @@ def _absence(case: Case) -> float:
 
 def _generation_margin(case: Case, absence: float) -> float:
     """By how much generation lies above its line of proof; the more doubtful the evidence is, the more it needs."""
-    return case.level(GENERATION).margin - (ABSENCE * absence if absence else 0.0) - _held_back(case)
+    sure = replaced(case, signs=_sure(case.signs))
+    return sure.level(GENERATION).margin - (ABSENCE * absence if absence else 0.0) - _held_back(case)
 
 
 def _is_altered_alone(case: Case, absence: float) -> bool:
     """Whether one thing alone is wrong in an answer whose evidence is in the prompt, as far as can be told."""
-    return absence <= LITTLE and _held_back(case) == 0.0 and _has_one_thing_wrong(case.signs)
+    return absence <= LITTLE and _held_back(case) == 0.0 and _has_one_thing_wrong(_sure(case.signs))
 
 
 def _generation(case: Case) -> StageFinding:
@@ -521,6 +522,11 @@ def _has_one_thing_wrong(signs: Signs) -> bool:
     absent, against = signs.absent or 0, signs.exchanged or 0.0
     is_odd = bool(signs.odd) and absent <= FEW_ABSENT and (signs.foreign or 0.0) <= OWN_WORDS
     return is_odd or against >= OPPOSED
+
+
+def _sure(signs: Signs) -> Signs:
+    """The signs without the values that simple arithmetic may give though the answer does not tell that it reckons."""
+    return replaced(signs, odd=(signs.odd or 0) - signs.reckoned) if signs.reckoned else signs
 
 
 def _is_proven(signs: Signs) -> bool:

@@ -338,10 +338,11 @@ def _misplaced(answer: str, question: str, evidence: Sequence[Evidence], vocabul
     figures = values(answer)
     if len(answer.split()) > _LONGEST_FRAGMENT or not _WH.search(question) or _EITHER.search(question):
         return None
-    if numbers := [value for value in figures if value.dates is None]:
-        known = Figures([chunk.reading for chunk in evidence], question)
-        if any(known.origin(value, answer) == "computed" for value in numbers):
-            return None
+    known = Figures([chunk.reading for chunk in evidence], question)
+    if any(value.dates is None and known.origin(value, answer) == "computed" for value in figures):
+        return None
+    if any(known.may_give(value, answer) for value in figures):
+        return None
     question = _SORT.sub(" ", question)  # "which year" is a year's place
     asked = Statement.read(Claim(text=question, start=0, end=len(question)))
     rarities = rarities_of(asked, vocabulary)

@@ -15,6 +15,7 @@ from ragtrace.coverage.verifier import JudgedRelevance
 from ragtrace.types import (
     Candidate,
     Facet,
+    FacetKind,
     GenerateRun,
     Generation,
     PackedChunk,
@@ -31,6 +32,7 @@ PIERS = (
     *(f"The {kind} of Tarnby opens at nine and closes at six on every day." for kind in (
         "market museum theater library bakery school chapel station harbor mill").split()),
 )  # fmt: skip
+OXMOOR = Facet(kind="entity", value="Oxmoor")
 SCORES = (0.92, 0.61, 0.3, 0.29, 0.28, 0.27, 0.26, 0.25, 0.24, 0.23, 0.22, 0.21)
 
 
@@ -43,6 +45,7 @@ def signs(
     grades: JudgedRelevance | None = None,
     asked: str = "Who built the pier of Oxmoor?",
     texts: Sequence[str] = PIERS,
+    facet: Facet = OXMOOR,
 ) -> Signs:
     """Those of a request whose prompt holds the piers at these places of the ranking, counted from 1. ranks: what the
     retrievers gave the first two piers; meets: the piers that meet a facet, none for a question without facets."""
@@ -67,7 +70,7 @@ def signs(
             ),
         )
     )
-    facets = [Facet(kind="entity", value="Oxmoor")] if meets else []
+    facets = [facet] if meets else []
     matrix = np.array([[float(place in meets) for place in range(1, len(PIERS) + 1)]] * len(facets))
     return signs_of(record, facets, matrix.reshape(len(facets), len(candidates)), judged_answer(record), grades=grades)
 
@@ -194,3 +197,36 @@ def test_a_value_of_the_question_is_no_invention() -> None:
     assert signs([1], "For 120 people the pier is 310 metres long.", asked=asked).odd == 0
     assert signs([1], "For 120 users the pier is 310 metres long.", asked=asked).odd == 0
     assert signs([1], "For 130 people the pier is 310 metres long.", asked=asked).odd == 1
+
+
+WORKSHOP = (
+    "The workshop employs 84 people, 21 of them apprentices. It was flooded last Friday. The pumps cost 340 euros."
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "odd", "reckoned", "unproven"),
+    [
+        ("The workshop employs 84 people.", 0, 0, 0),
+        ("The workshop employs 63 people who are trained.", 1, 1, 0),  # 84 less 21
+        ("The workshop employs 71 people.", 1, 0, 0),
+        ("The workshop was flooded on 14 June 2024.", 0, 0, 1),
+        ("The workshop was flooded in June.", 1, 1, 0),
+        ("The workshop employs Wilma Harke.", 2, 2, 0),  # named by another candidate
+        ("The workshop employs Edda Brook.", 2, 0, 0),
+    ],
+)
+def test_what_may_be_reckoned_or_stands_elsewhere_is_told_from_inventions(
+    answer: str, odd: int, reckoned: int, unproven: int
+) -> None:
+    """It stays odd, and is counted apart; of a date in a text that tells days from its own, nothing is known."""
+    found = signs([1], answer, asked="What is it with the workshop?", texts=(WORKSHOP, PIERS[0], *PIERS[2:]))
+    assert (found.odd, found.reckoned, found.unproven) == (odd, reckoned, unproven)
+
+
+@pytest.mark.parametrize(("kind", "packed"), [("quantity", 0.75), ("entity", 0.0)])
+def test_an_amount_that_a_chunk_outside_meets_gives_it_no_great_lead(kind: FacetKind, packed: float) -> None:
+    """It may be the asker's own, and weighs a quarter of another facet, also where it is alone."""
+    facet = Facet(kind=kind, value="310 metres", weight=0.25 if kind == "quantity" else 1.0)
+    found = signs([2], meets=[1], asked="Is the pier of Oxmoor 310 metres long?", facet=facet)
+    assert (found.left_facets, found.packed_facets, found.pool_facets) == (1.0, packed, 1.0)

@@ -358,6 +358,15 @@ def test_one_wrong_thing_in_the_words_of_the_prompt_is_a_break() -> None:
     assert judged(less | {"altered": 0.9}, reference="oracle")["generation"].state == "broken"
 
 
+def test_a_figure_that_may_be_reckoned_is_suspected_alone() -> None:
+    """It counts as odd where a stage is suspected, and proves nothing: another one beside it does."""
+    stray = {"odd": 1, "absent": 1, "foreign": 0.2}
+    assert judged(stray | {"reckoned": 1})["generation"].state == "suspected"
+    assert judged(stray | {"odd": 2, "reckoned": 1})["generation"].state == "broken"
+    assert judged(FAINT)["generation"].state == "broken"
+    assert judged(FAINT | {"reckoned": 1})["generation"].state == "suspected"
+
+
 @pytest.mark.parametrize(
     ("sureness", "state"), [(0.4, "sound"), (0.7, "not_known"), (0.95, "suspected"), (0.997, "broken")]
 )

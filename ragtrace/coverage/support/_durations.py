@@ -21,9 +21,10 @@ from typing import Final, NamedTuple
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
 from ragtrace.coverage.text import content_stems
 from ragtrace.coverage.values import DateRange, Value, values
+from ragtrace.coverage.values.dates import MONTHS
 from ragtrace.coverage.values.value import DAY
 
-__all__ = ["Durations", "clocks_in", "months_through"]
+__all__ = ["Durations", "clocks_in", "is_day_of_month", "months_through", "tells_from_its_day"]
 
 MOST: Final = 12  # dates, and lengths, of either source that are combined
 MOST_CLOCKS: Final = 16  # times of the day between which the hours are counted
@@ -35,6 +36,19 @@ _YEAR: Final = re.compile(r"1\d{3}|20\d\d")
 _DAYS: Final = {"day": 1, "week": 7}
 _CALENDAR: Final = {"day": 1.0, "week": 7.0, "month": 30.44, "year": 365.25}
 _MONTHS: Final = {"month": 1, "year": 12, "decade": 120}
+MONTH: Final = 16  # characters beside a number in which the name of its month stands
+_ANY_MONTH: Final = "|".join(sorted(MONTHS, key=len, reverse=True))
+_MONTH_BEHIND: Final = re.compile(rf"(?:st|nd|rd|th)?\s(?:of\s)?(?:{_ANY_MONTH})\b", re.IGNORECASE)
+_MONTH_BEFORE: Final = re.compile(rf"\b(?:{_ANY_MONTH})\.?\s$", re.IGNORECASE)
+_DAY_NAMES: Final = "mon|tues|wednes|thurs|fri|satur|sun"
+_FROM_ITS_DAY: Final = re.compile(
+    rf"""\b(?:yesterday | today | tonight | tomorrow | (?:last|next|this|coming|past)\s(?:(?:{_DAY_NAMES})day
+        | week | month | year | spring | summer | autumn | winter | night | morning | evening)
+        | (?:on|since|until|by|before|after)\s(?:{_DAY_NAMES})day (?!s|,?\s\d|,?\s(?:the\s)?\w+\s\d)
+        | \w+\s(?:days?|weeks?|months?|years?)\sago)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What tells a day by the day on which a text was written."""
 _AGE: Final = re.compile(
     r"\b(?:age[ds]?|old|older|younger|turn(?:ed|s)|birthday|born|at\s+\d\d|life|lived|died)\b", re.IGNORECASE
 )
@@ -262,3 +276,15 @@ def _moved(day: date, days: int, months: int) -> date:
     year, place = divmod(month, 12)
     last = monthrange(year, place + 1)[1] if year >= 1 else 0
     return date(year, place + 1, min(day.day, last)) + timedelta(days=days)
+
+
+def tells_from_its_day(text: str) -> bool:
+    """Whether a text tells days as they lie from the day on which it was written: "last Tuesday", "two weeks ago"."""
+    return _FROM_ITS_DAY.search(text) is not None
+
+
+def is_day_of_month(value: Value, claim: str) -> bool:
+    """Whether a number is the day of a month whose year is not said: "26 October"."""
+    behind, before = claim[value.end : value.end + MONTH], claim[max(0, value.start - MONTH) : value.start]
+    is_named = _MONTH_BEHIND.match(behind) or _MONTH_BEFORE.search(before)
+    return 0 < value.number <= 31 and not value.unit and is_named is not None

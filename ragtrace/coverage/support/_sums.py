@@ -1,4 +1,4 @@
-"""The sums that an answer writes out: "2 × 11.50 + 2 × 5", "three days at $85 and the fourth at $60", a list of amounts."""
+"""The sums that an answer writes out: "2 × 11.50 + 2 × 5", "3 days at $85", amounts in a list."""
 
 from __future__ import annotations
 

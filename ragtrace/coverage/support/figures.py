@@ -15,10 +15,17 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import lru_cache
-from itertools import chain, combinations, islice, permutations, product
+from itertools import chain, combinations, groupby, islice, permutations, product
+from operator import itemgetter
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from ragtrace.coverage.support._durations import Durations, clocks_in, months_through
+from ragtrace.coverage.support._durations import (
+    Durations,
+    clocks_in,
+    is_day_of_month,
+    months_through,
+    tells_from_its_day,
+)
 from ragtrace.coverage.support._sums import GROUPED, TERM, written_sums
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
 from ragtrace.coverage.text import cached_property, content_stems
@@ -89,6 +96,11 @@ _CONSTANTS: Final = (
     (r"\bmonth", (12.0, 30.0)), (r"\bweek", (7.0, 52.0)), (r"\bday|\bdaily", (7.0, 30.0, 365.0, 24.0)),
     (r"\byear|\bannual|\bannum", (12.0, 52.0, 365.0)), (r"\bhour", (24.0, 60.0)), (r"\bminute", (60.0,)),
 )  # fmt: skip
+_SIMPLE: Final = frozenset(("sum", "difference", "share", "growth"))
+_SHARES: Final = frozenset(("share", "growth"))
+COMBINED: Final = 80  # figures of evidence and question that any figure may follow from
+NAME: Final = 16  # characters before a number in which the name stands that it is a part of
+_NAME_BEFORE: Final = re.compile(r"(?<![^\W_])[^\W\d_]{2,}-$")
 _PARTS_OF_ONE: Final = frozenset((2.0, 3.0, 4.0))  # a half, a third, a quarter
 _LARGER: Final = {"g": 1000.0, "ml": 1000.0, "m": 1000.0, "kg": 1000.0, "cm": 100.0, "minute": 60.0}
 """How many of a unit make the one by which prices and rates are told."""
@@ -265,7 +277,7 @@ class Figures:
         """
         if value.kind == "clock":
             return self._origin_of_time(value, claim, answer)
-        if self.states(value):
+        if self.states(value) or self._names(value, claim):
             return "stated"
         if _is_of_calendar(value):
             return "computed"
@@ -287,6 +299,50 @@ class Figures:
         if self._durations.gives_length(value, claim, answer, slack) or self.gives_date(value, claim, answer):
             return "computed"
         return "unproven" if wording.computes else "unknown"
+
+    def _names(self, value: Value, claim: str) -> bool:
+        """Whether a figure is a part of a name that the evidence writes, with or without its hyphen: SHA-256."""
+        name = _NAME_BEFORE.search(claim, max(0, value.start - NAME), value.start)
+        written = f"{name[0]}{value.raw}".replace("-", "").casefold() if name else ""
+        return bool(written) and any(written in part.text.replace("-", "").casefold() for part in self._parts)
+
+    def may_give(self, value: Value, claim: str) -> bool:
+        """Whether a figure or date of unknown origin may be reckoned all the same, so that it proves no invention.
+
+        A figure may where a sum, difference or share of two figures of one part of the evidence and the question gives
+        it, or as many as the question names at a price, whether or not a word says so; a date where the evidence tells
+        days as they lie from the day on which it was written ("last Tuesday"). That does not show that it is right: a
+        small number comes about by chance. It is suspected, not proven.
+        """
+        if value.dates or is_day_of_month(value, claim):
+            return self._tells_from_its_day
+        if value.kind in NO_AMOUNT:
+            return False
+        slack = max(_rounding(value, is_rough=True), _EXACT * max(1.0, abs(value.number)))
+        number = abs(value.number)
+        return any(abs(each - number) <= slack for each in self._combinations(value.unit))
+
+    @cached_property
+    def _tells_from_its_day(self) -> bool:
+        return any(tells_from_its_day(part.text) for part in self._parts)
+
+    def _combinations(self, unit: str) -> Iterator[float]:
+        """What simple arithmetic makes of the figures of each part of the evidence and those of the question."""
+        asked = list(_operands(values(self._asked)))[:MOST]
+        for part, figures in groupby(self._figures, key=itemgetter(0)):
+            known = dict.fromkeys(asked)
+            for _, figure in figures:
+                known |= dict.fromkeys(_operands([figure.value, figure.meant or figure.value]))
+            operands, text = list(known)[:COMBINED], self._parts[part].text
+            shares = [share for word, share in _FRACTIONS.items() if re.search(rf"\b{word[:3]}", text, re.IGNORECASE)]
+            numbers = [number for one in operands if (number := _in(unit, one)) is not None]
+            yield from (
+                number * each for number in numbers for share in shares for each in (share, 1 - share, 1 + share)
+            )
+            for one, two in combinations(operands, 2):
+                yield from _combined(unit, one, two, _SIMPLE if {one.unit, two.unit} <= {unit, ""} else _SHARES)
+            for one, two in product(asked, operands):
+                yield from _products(unit, one, two)
 
     def _origin_of_time(self, value: Value, claim: str, answer: str) -> Origin:
         """The same of a time of the day: one that is so long before or after another one is computed."""

@@ -125,6 +125,7 @@ _NUMBER: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _KEY: Final = re.compile(rf"\d|\b(?=[efnostz])(?:{'|'.join(NUMBER_WORDS)})\b", re.IGNORECASE)
+_PLURAL: Final = re.compile(r"\s[^\W\d]+s\b")
 _BEFORE_DIGITS: Final = 8  # characters, and more than a currency, spaces and a sign before a number are
 _PARTS_OF: Final[dict[str, dict[str, int]]] = {
     "second": {"minute": 60},
@@ -186,6 +187,9 @@ def _joined(text: str, quantities: Sequence[Value]) -> list[Value]:
     for value in quantities:
         per = _PARTS_OF.get(value.unit) or (_PARTS_OF["cent"] if _CENTS.match(text, value.end) else None)
         whole = joined[-1] if joined else None
+        if whole and whole.unit in _PARTS_OF["cent"] and _is_in_cents(text, whole, value):
+            joined[-1] = _whole_of(text, whole, value, _PARTS_OF["cent"][whole.unit])
+            continue
         if per and whole and whole.unit in per and not _BETWEEN.search(text, max(0, whole.start - 9), whole.start):
             if whole.number.is_integer() and _AND.fullmatch(text, whole.end, value.start):
                 joined[-1] = _whole_of(text, whole, value, per[whole.unit])
@@ -197,6 +201,18 @@ def _joined(text: str, quantities: Sequence[Value]) -> list[Value]:
                 value = _whole_of(text, one, value, per[unit])
         joined.append(value)
     return joined
+
+
+def _is_in_cents(text: str, whole: Value, value: Value) -> bool:
+    """Whether a number without a unit tells the cents of an amount before it: five euros fifty, 5 euros 50."""
+    if (
+        value.unit
+        or not 10 <= value.number < 100
+        or not whole.number.is_integer()
+        or text[whole.end : value.start] != " "
+    ):
+        return False
+    return value.raw.isalpha() or (len(value.raw) == 2 and not _PLURAL.match(text, value.end))
 
 
 def _whole_of(text: str, whole: Value, part: Value, per: int) -> Value:

@@ -31,6 +31,7 @@ _CONSTRAINT: Final = re.compile(
       (?P<rest>\s*(?:\+|(?:or|and)\s+(?:later|newer|above|higher|up|upwards?|earlier|older|below|lower)\b|onwards?\b))?""",
     re.IGNORECASE | re.VERBOSE,
 )
+_VALUE: Final = re.compile(r"[<>=]\s*\d+|[<>=]=?\s*\d{3,}")  # of a parameter or an amount: limit=500, > 30, <= 100
 _LEADS: Final = {
     "before": "<", "prior to": "<", "older than": "<", "below": "<", "under": "<", "since": ">=", "from": ">=",
     "after": ">", "newer than": ">", "above": ">", "later than": ">", "up to": "<=", "through": "<=", "until": "<=",
@@ -101,7 +102,9 @@ def version_match(wanted: Constraint, given: Version) -> float:
 
 
 def _is_version(match: re.Match[str]) -> bool:
-    if match.group("spec") or match.group("named"):
+    if spec := match.group("spec"):
+        return not _VALUE.fullmatch(spec.strip())
+    if match.group("named"):
         return True
     number = match.group("n")
     if match.group("rest") and "." in number:

@@ -406,3 +406,46 @@ def test_months_from_one_through_another_count(claim: str) -> None:
     question = "How much of its stores does a colony eat from November to the end of February?"
     assert origin(claim, evidence, question) == "computed"
     assert origin(claim.replace("8 kg", "11 kg").replace("four", "five"), evidence, question) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("claim", "question", "is_given"),
+    [
+        ("103 chairs and lamps are not for sale.", "", True),  # 120 less 17
+        ("A quarter, so 30 chairs, is painted.", "", True),
+        ("You get 137 things.", "", True),
+        ("It keeps 131 chairs.", "", False),
+        ("For us that is 78 euros.", "What do 13 visitors pay?", True),
+        ("For us that is 79 euros.", "What do 13 visitors pay?", False),
+    ],
+)
+def test_a_figure_that_simple_arithmetic_gives_is_no_certain_invention(
+    claim: str, question: str, is_given: bool
+) -> None:
+    """Whatever words it stands in; the operands are of one part of the evidence, or of the question."""
+    stock = f"{STOCK} A quarter of the chairs is painted."
+    figure = next(value for value in values(claim) if not value.dates)
+    assert Figures([Reading(stock)], question).may_give(figure, claim) is is_given
+    assert not Figures([Reading("48 tables"), Reading("17 lamps")]).may_give(values("31 tables")[0], "31 tables")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "is_given"),
+    [
+        ("The ferry was cancelled last Tuesday.", True),
+        ("Three people were hurt on Saturday.", True),
+        ("It reopened two weeks ago.", True),
+        ("The kiosk is closed on Saturdays.", False),
+        ("It was cancelled on Tuesday, 9 April 2024.", False),
+    ],
+)
+def test_a_date_may_follow_from_the_day_on_which_a_text_was_written(evidence: str, is_given: bool) -> None:
+    """So it proves no invention where the evidence tells days by that day, which stands elsewhere."""
+    for claim in ("It was on 11 May 2024.", "It was on 11 May."):
+        assert Figures([Reading(evidence)]).may_give(values(claim)[0], claim) is is_given
+
+
+def test_a_number_in_a_name_is_stated_with_the_name() -> None:
+    """With its hyphen or without; not by the number of another name."""
+    assert origin("The digest is SHA-384.", "Sign the body with HMAC-SHA384.") == "stated"
+    assert origin("The digest is SHA-512.", "Sign the body with HMAC-SHA384.") == "unknown"

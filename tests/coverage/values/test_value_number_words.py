@@ -36,6 +36,8 @@ from ragtrace.coverage.values import same_value, values
         ("9 h 48 min", 9.8, "hour"),
         ("two years and six months", 2.5, "year"),
         ("5 euros and 20 cents", 5.2, "EUR"),
+        ("six pounds forty", 6.4, "GBP"),
+        ("7 euros 25", 7.25, "EUR"),
     ],
 )
 def test_one_value(text: str, number: float, unit: str) -> None:
@@ -53,7 +55,8 @@ def test_what_counts_nothing(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "units"),
-    [("2 hours and 5 euros", ["hour", "EUR"]), ("between an hour and ninety minutes", ["minute"]),
+    [("2 hours and 5 euros", ["hour", "EUR"]), ("costs 5 euros 20 weeks", ["EUR", "week"]),
+     ("between an hour and ninety minutes", ["minute"]),
      ("a year and three weeks", ["week"]), ("one hour, three days", ["hour", "day"])],
 )  # fmt: skip
 def test_amounts_beside_each_other_stay_two(text: str, units: list[str]) -> None:

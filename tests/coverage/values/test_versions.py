@@ -72,6 +72,20 @@ def test_a_bare_decimal_is_no_clear_version() -> None:
     assert clear == {Version("3")}
 
 
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("What if I pass limit=500?", []),
+        ("Are orders of > 30 items cheaper, or <= 250?", []),
+        ("Does it run with python>=3?", [">=3"]),
+        ("Is pandas==2 enough, or numpy < 1.20?", ["==2", "< 1.20"]),
+    ],
+)
+def test_the_value_of_a_parameter_is_no_version(question: str, found: list[str]) -> None:
+    """Nor is a bound on a number without a point that no version is written with."""
+    assert [question[each.start : each.end].strip() for each in constraints_in(question)] == found
+
+
 def test_a_number_of_thousands_of_digits_is_no_version() -> None:
     """Python refuses to read it; that is no error of the request."""
     written = "version " + "1" * 5000
