@@ -208,7 +208,7 @@ AnswerKind: TypeAlias = Literal[
 
 _ASKS: Final = r"(?:what|which|when|how|who|where|why|whether|does|do|is|are|can|must|may)\b"
 _BOUNDARY: Final = re.compile(
-    rf"""(?:[,;]?\s+(?:and|or|but)\s+|[,;]\s+)
+    rf"""(?:[,;]?(?<!\s)\s+(?:and|or|but)\s+|[,;]\s+)
          (?=(?:(?:for|up\s+to|above|within|after|until|from|at|by|in|under|to|on)\s+)?{_ASKS})
        | (?<=[.?!])\s+""",
     re.IGNORECASE | re.VERBOSE,

@@ -155,7 +155,7 @@ def mentions_blanked(text: str) -> str:
 
 
 _HEDGE: Final = re.compile(
-    r",?\s*\bas\s+far\s+as\s+(?:i|we)\s+(?:can|could)\s+(?:tell|see|judge|say|work\s+(?:it\s+)?out|make\s+out)\b",
+    r"(?:,?(?<!\s)\s+)?\bas\s+far\s+as\s+(?:i|we)\s+(?:can|could)\s+(?:tell|see|judge|say|work\s+(?:it\s+)?out|make\s+out)\b",
     re.IGNORECASE,
 )
 
@@ -371,7 +371,7 @@ _LEFT_OUT: Final = re.compile(
     | ^\W*(?:but\s+)?no\s+[\w'’-]+(?:\s+[\w'’-]+)?\W*$""",
     re.IGNORECASE | re.VERBOSE,
 )
-_TURN: Final = re.compile(r"[,;]?\s+(?:but|however|though|although|yet)[,]?\s+|;\s+", re.IGNORECASE)
+_TURN: Final = re.compile(r"[,;]?(?<!\s)\s+(?:but|however|though|although|yet)[,]?\s+|;\s+", re.IGNORECASE)
 
 
 def _sentence_clauses(sentence: str) -> list[str]:
