@@ -97,6 +97,7 @@ LEAD: Final = 0.1  # share of the question's words, or of its facets, that a chu
 SPEAKS: Final = 0.3  # share of the question's words below which a chunk that leads by words alone proves nothing
 _SHOWN: Final = 0.01  # lead that a reason names
 WORDS: Final = 3  # content words of a question, from which shares of them tell that much
+SHORT: Final = 2.0  # log odds that a proof of ranking needs above its line where the question has no more words
 # By calibrated models and words together: how likely a request is at most sound, and how likely a stage broke first at
 # least, that it is broken; that it is suspected; at most, that it is sound.
 STILL_SOUND: Final = 0.2
@@ -375,7 +376,8 @@ def _ranking_margin(case: Case) -> float:
     if not case.packed or _loses_nothing(case) or signs.left_match is None or signs.packed_match is None:
         return -math.inf
     is_telling = _is_better(signs) and signs.asked >= WORDS and _speaks(signs)
-    return case.level(_ranking_doubt(signs)).margin - _held_back(case) if is_telling else -math.inf
+    short = SHORT if signs.asked == WORDS else 0.0
+    return case.level(_ranking_doubt(signs)).margin - _held_back(case) - short if is_telling else -math.inf
 
 
 def proofs(case: Case) -> dict[str, float]:

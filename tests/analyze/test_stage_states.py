@@ -217,6 +217,14 @@ def test_a_lead_proves_a_loss_however_little_the_chunk_holds_of_the_question() -
     assert judged(signs | {"asked": 2})["ranking"].state != "broken"
 
 
+def test_a_question_of_three_words_needs_more_to_prove_ranking() -> None:
+    """Half of them stand in many a chunk of the same person or thing: "How old was Thomas when he died?"."""
+    less = {"packed_match": 0.3, "left_match": 0.6, "packed_facets": None, "left_facets": None, "asked": 4}
+    assert judged(less)["ranking"].state == "broken"
+    assert judged(less | {"asked": 3})["ranking"].state == "suspected"
+    assert judged(less | {"asked": 3, "packed_match": 0.1, "left_match": 0.9})["ranking"].state == "broken"
+
+
 def test_a_lead_of_words_proves_nothing_where_the_chunk_itself_hardly_speaks_of_the_question() -> None:
     """Of what is in no document some chunk has a word more than the others; facets that it meets are another matter."""
     signs: dict[str, Any] = {"packed_match": 0.05, "left_match": 0.28, "left_standing": 1.0, "packed_facets": None,

@@ -136,6 +136,18 @@ class Durations:
             for sign in (1, -1)
         )
 
+    def may_give_date(self, value: Value) -> bool:
+        """Whether any date and any length of time of evidence and question give a date, whatever they are of."""
+        wanted = next(iter(_times([(-1, value)])), None)
+        found = [(at, each) for at, part in enumerate(self._parts) for each in part.values]
+        found += [(-1, each) for each in values(self._asked)]
+        lengths = _lengths_of(found, self._asked, self._parts)
+        return wanted is not None and any(
+            _follows(wanted, base, length, sign)
+            for base, length in product(_times(found, 2 * MOST), lengths)
+            for sign in (1, -1)
+        )
+
     def between_clocks(self, unit: str, text: str) -> Iterator[float]:
         """How long it is from one time of the day to another, of two that the evidence, or claim and question, name."""
         if unit not in ("hour", "minute"):

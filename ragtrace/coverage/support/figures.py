@@ -244,6 +244,12 @@ class Figures:
         several = len(_DIGITS.sub("", value.raw).strip("0")) > 1
         return several and _has(self._exact, abs(value.number)) and not self._counts_alike(value)
 
+    @cached_property
+    def _years(self) -> frozenset[int]:
+        """The years of the dates that the evidence has."""
+        dates = [value.dates for part in self._parts for value in part.values if value.dates]
+        return frozenset(day.year for each in dates for day in (each.first, each.last))
+
     def states(self, value: Value) -> bool:
         """Whether the evidence has the figure: as it is, on the scale of its heading, or as a share of one hundred.
 
@@ -251,6 +257,8 @@ class Figures:
         """
         number = abs(value.number)
         if _has(self._exact, number) and self._counts_alike(value):
+            return True
+        if not value.unit and len(value.raw) == 4 and number in self._years:
             return True
         if value.unit == "%" and (words := _PARTS.get(round(number))) and self._says(words):
             return True
@@ -310,12 +318,13 @@ class Figures:
         """Whether a figure or date of unknown origin may be reckoned all the same, so that it proves no invention.
 
         A figure may where a sum, difference or share of two figures of one part of the evidence and the question gives
-        it, or as many as the question names at a price, whether or not a word says so; a date where the evidence tells
-        days as they lie from the day on which it was written ("last Tuesday"). That does not show that it is right: a
-        small number comes about by chance. It is suspected, not proven.
+        it, or as many as the question names at a price, whether or not a word says so; a date where another one is so
+        long before or after it, or where the evidence tells days as they lie from the day on which it was written
+        ("last Tuesday"). That does not show that it is right: a small number comes about by chance. It is suspected,
+        not proven.
         """
         if value.dates or is_day_of_month(value, claim):
-            return self._tells_from_its_day
+            return self._tells_from_its_day or self._durations.may_give_date(value)
         if value.kind in NO_AMOUNT:
             return False
         slack = max(_rounding(value, is_rough=True), _EXACT * max(1.0, abs(value.number)))

@@ -41,9 +41,10 @@ def _pattern(foreign: bool, small: bool) -> re.Pattern[str]:
     month = "|".join(sorted(map(re.escape, _months_of(foreign)), key=len, reverse=True))
     day = r"\d{1,2}(?:st|nd|rd|th|er|\.|º)?"
     of = r"(?:of\s+|de\s+|del\s+)?"
+    free = r"(?<!(?<!pre)(?<!ost)(?<!mid)-)"  # behind no hyphen but that of mid-May
     fiscal = r"(?:fy|fiscal\s+years?|fiscal|financial\s+year|tax\s+year)\s*[’']?"
     return re.compile(
-        rf"""{"" if foreign else _BEGINS}(?:(?<![\w.,$€£])|(?<=[\u3040-\u9fff\uac00-\ud7af]))(?<!(?<!pre)(?<!ost)-)(?:
+        rf"""{"" if foreign else _BEGINS}(?:(?<![\w.,$€£])|(?<=[\u3040-\u9fff\uac00-\ud7af])){free}(?:
           (?P<interval>(?P<i1>\d{{4}}-\d\d-\d\d)/(?P<i2>\d{{4}}-\d\d-\d\d))
         | (?P<iso>(?P<y1>\d{{4}})-(?P<m1>0[1-9]|1[0-2])(?:-(?P<d1>\d{{2}})(?:t[\d:.]+(?:z|[+-][\d:]+)?)?)?)
         | (?P<a9>\d{{1,2}})(?P<s9>[/.])(?P<b9>\d{{1,2}})(?P=s9)(?P<y9>{_YEAR})

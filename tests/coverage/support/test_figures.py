@@ -445,6 +445,21 @@ def test_a_date_may_follow_from_the_day_on_which_a_text_was_written(evidence: st
         assert Figures([Reading(evidence)]).may_give(values(claim)[0], claim) is is_given
 
 
+def test_a_date_may_lie_so_long_after_another_one() -> None:
+    """The length of time stands in another part of the evidence, or in the question; other dates do not follow."""
+    sent, due = Reading("The letter was sent on 4 March 2025."), Reading("Lodge it within 21 days of the letter.")
+    given = Figures([sent, due])
+    for claim, is_given in (("By 25 March 2025.", True), ("By 29 March 2025.", False)):
+        assert given.may_give(values(claim)[0], claim) is is_given
+    assert Figures([sent], "And two months later?").may_give(values("4 May 2025")[0], "4 May 2025")
+
+
+def test_the_year_of_a_date_is_stated() -> None:
+    """Also one that lies so far back that four digits alone are no date."""
+    assert origin("She left in 1867.", "She left on 3 June 1867.") == "stated"
+    assert origin("She left in 1868.", "She left on 3 June 1867.") == "unknown"
+
+
 def test_a_number_in_a_name_is_stated_with_the_name() -> None:
     """With its hyphen or without; not by the number of another name."""
     assert origin("The digest is SHA-384.", "Sign the body with HMAC-SHA384.") == "stated"

@@ -123,3 +123,9 @@ def test_other_numbers_are_no_dates(text: str) -> None:
 def test_bounds_compare_as_bounds(one: str, other: str, same: bool) -> None:
     """A date within a bound agrees with it, bounds of two directions never do."""
     assert same_value(values(one)[0], values(other)[0]) is same
+
+
+def test_the_middle_of_a_month_is_that_month() -> None:
+    """As its beginning and its end are; a hyphen otherwise begins no date."""
+    assert [value.raw for value in values("from mid-May 1872 to early June 1873")] == ["May 1872", "June 1873"]
+    assert not [value for value in values("order X-May 1872") if value.dates]
