@@ -137,10 +137,13 @@ class Durations:
         )
 
     def may_give_date(self, value: Value) -> bool:
-        """Whether any date and any length of time of evidence and question give a date, whatever they are of."""
+        """Whether any date and any length of time of evidence and question give a date, whatever they are of, or the
+        evidence names the day and no year."""
         wanted = next(iter(_times([(-1, value)])), None)
         found = [(at, each) for at, part in enumerate(self._parts) for each in part.values]
         found += [(-1, each) for each in values(self._asked)]
+        if wanted is not None and any(_names_day(part.text, wanted.first) for part in self._parts):
+            return True
         lengths = _lengths_of(found, self._asked, self._parts)
         return wanted is not None and any(
             _follows(wanted, base, length, sign)
@@ -288,6 +291,13 @@ def _moved(day: date, days: int, months: int) -> date:
     year, place = divmod(month, 12)
     last = monthrange(year, place + 1)[1] if year >= 1 else 0
     return date(year, place + 1, min(day.day, last)) + timedelta(days=days)
+
+
+def _names_day(text: str, day: date) -> bool:
+    """Whether a text names the day and month of a date without a year: "on 1 June"."""
+    name = _MONTH_NAMES[day.month - 1]
+    written = rf"(?<![\d.,]){day.day}(?:st|nd|rd|th)?\s(?:of\s)?{name}|\b{name}\s{day.day}(?:st|nd|rd|th)?"
+    return name in text and re.search(rf"(?:{written})\b(?!,?\s\d{{4}})", text) is not None
 
 
 def tells_from_its_day(text: str) -> bool:

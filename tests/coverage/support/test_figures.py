@@ -451,6 +451,10 @@ def test_a_date_may_lie_so_long_after_another_one() -> None:
     given = Figures([sent, due])
     for claim, is_given in (("By 25 March 2025.", True), ("By 29 March 2025.", False)):
         assert given.may_give(values(claim)[0], claim) is is_given
+    undated = Figures([Reading("He takes over on 1 June."), Reading("Dated 16 May 2024.")])
+    assert undated.may_give(values("1 June 2024")[0], "1 June 2024")
+    assert not undated.may_give(values("1 July 2024")[0], "1 July 2024")
+    assert not Figures([Reading("He took over on 1 June 2021.")]).may_give(values("1 June 2024")[0], "1 June 2024")
     assert Figures([sent], "And two months later?").may_give(values("4 May 2025")[0], "4 May 2025")
 
 
