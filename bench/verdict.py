@@ -56,7 +56,7 @@ def main() -> None:
         return
     started = time.perf_counter()
     plan = Plan(options.seed, tuple(options.injectors), options.services, options.faults, options.gold, options.noise,
-                options.judge, options.relevance, options.probe)  # fmt: skip
+                options.judge, options.relevance, options.probe, options.draw, options.together)  # fmt: skip
     results: list[Result] = []
     for result in measured(domains, plan, jobs=options.jobs):
         results.append(result)
@@ -127,6 +127,10 @@ def _options() -> Any:
     parser.add_argument("--gold", action="store_true", help="tell the analysis the evidence")
     parser.add_argument("--judge-noise", dest="noise", type=float, metavar="SHARE",
                         help="ask a judge that knows the labels, and errs so often in each role")  # fmt: skip
+    parser.add_argument("--noise-draw", dest="draw", type=int, default=0, metavar="N",
+                        help="which draw of the judge's errors (default %(default)s)")  # fmt: skip
+    parser.add_argument("--noise-together", dest="together", action="store_true",
+                        help="all judgments of one claim err together, and of a question and one chunk")  # fmt: skip
     parser.add_argument("--probe", action="store_true", help="ask the whole domain's index once more as well")
     parser.add_argument("--judge", metavar="MODEL", help="ask a model about claims: a folder or a name")
     parser.add_argument(

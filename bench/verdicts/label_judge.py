@@ -24,19 +24,21 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _RUN: Final = 8  # words of a passage in a row, by which a sentence of it is known
 _NEARLY_ALL: Final = 0.9  # of the words that a claim has in common with a passage
 _SHORTEST: Final = 12  # characters of a text that can be found in another
+_BEGINNING: Final = 100  # characters by which a text is known that begins others
 
 
 class LabelJudge:
     """What a domain's labels say of (question, chunk), (claim, evidence) and (question, answer), with noise.
 
     noise: the share of pairs whose label is turned around; the same pair always errs alike. What it says is the
-    probability that it is right.
+    probability that it is right. together: whether all judgments of one claim err together, and all of a question and
+    texts with the same beginning, as those of a model do that misreads a claim or a chunk.
     """
 
-    def __init__(self, domain: Domain, noise: float, seed: int = 0) -> None:
+    def __init__(self, domain: Domain, noise: float, seed: int | str = 0, *, together: bool = False) -> None:
         self.name = f"labels with {noise:.0%} noise"
-        self.digest = f"{domain.name}:{noise}:{seed}"
-        self.noise, self._seed = noise, seed
+        self.digest = f"{domain.name}:{noise}:{seed}:{together}"
+        self.noise, self._seed, self._together = noise, seed, together
         self.calibration = Calibration("temperature", self.digest, ece=0.0)
         self._domain = domain
         self._questions = {question.question: question for question in domain.questions}
@@ -57,7 +59,8 @@ class LabelJudge:
     def _told(self, role: str, pair: tuple[str, str], label: bool) -> float:
         if not self.noise:
             return 0.99 if label else 0.01
-        key = f"{self._seed}\0{role}\0{pair[0]}\0{pair[1]}"
+        long = _begins(role, pair[1]) if self._together else pair[1]
+        key = f"{self._seed}\0{role}\0{pair[0]}\0{long}"
         errs = random.Random(hashlib.blake2b(key.encode(), digest_size=8).digest()).random() < self.noise
         return 1 - self.noise if label != errs else self.noise
 
@@ -126,6 +129,11 @@ class LabelJudge:
             if any(said == _plain(bare(each, self._domain)) for each in other.answers):
                 return own is not None and any(said == _plain(bare(each, self._domain)) for each in own.answers)
         return True
+
+
+def _begins(role: str, text: str) -> str:
+    """What of a long text tells which pairs err together: nothing of a claim's evidence, the beginning of a chunk."""
+    return {"entails": "", "relevant": text[:_BEGINNING]}.get(role, text)
 
 
 @lru_cache(maxsize=1 << 15)

@@ -105,9 +105,9 @@ class Result:
 class Plan:
     """What is asked. injectors: their names, none for all; services: applications for each question; faults: of each
     stage and injector for each sound request, 0 for all of them; gold: whether the analysis is told the evidence;
-    noise: of a judge that knows the labels; probe: whether the index is asked as well; judge: a model that judges
-    claims, relevance: one that judges candidates;
-    None for words alone."""
+    noise: of a judge that knows the labels, draw: which draw of it, together: whether the judgments of one claim, and
+    of one chunk, err together; probe: whether the index is asked as well; judge: a model that judges claims, relevance:
+    one that judges candidates; None for words alone."""
 
     seed: int = 0
     injectors: tuple[str, ...] = ()
@@ -118,6 +118,8 @@ class Plan:
     judge: str | None = None
     relevance: str | None = None
     probe: bool = False
+    draw: int = 0
+    together: bool = False
 
 
 def read_result(line: str) -> Result:
@@ -303,7 +305,10 @@ def _judged(record: RequestRecord, domain: Domain, plan: Plan) -> tuple[JudgedAn
         return _answered(judge_batch({key: record}, _model(plan.judge)).get(key)), _graded(record, plan)
     if plan.noise is None:
         return None, _graded(record, plan)
-    judge = _JUDGES.get(domain.name) or _JUDGES.setdefault(domain.name, LabelJudge(domain, plan.noise, plan.seed))
+    seed = f"{plan.seed}+{plan.draw}" if plan.draw else plan.seed
+    judge = _JUDGES.get(domain.name) or _JUDGES.setdefault(
+        domain.name, LabelJudge(domain, plan.noise, seed, together=plan.together)
+    )
     answer = _answered(judge_batch({key: record}, judge).get(key))
     return answer, judge_relevance({key: record}, judge, judge).get(key)
 

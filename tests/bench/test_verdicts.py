@@ -392,6 +392,22 @@ def test_a_noisy_judge_errs_as_often_as_it_is_told_and_always_alike(towns: Domai
     assert judge.relevant(pairs) == said
 
 
+def test_errors_that_go_together_are_those_of_one_claim_and_of_one_beginning(towns: Domain) -> None:
+    """As many as those that do not; another draw errs elsewhere."""
+    judge, other = (LabelJudge(towns, 0.2, seed, together=True) for seed in (0, "0+1"))
+    claims = [f"Guild {number} was led by nobody." for number in range(500)]
+    evidence = ("Nobody knows.", "The guild was led by Anna.")
+    first, second = ([said for said, _ in judge.verify([(claim, text) for claim in claims])] for text in evidence)
+    assert first == second
+    assert 0.14 < sum(chance > 0.5 for chance in first) / 500 < 0.26
+    assert first != [said for said, _ in other.verify([(claim, evidence[0]) for claim in claims])]
+    chunk = "Guilds paid a fee to the council, which met on Mondays in the hall, and kept a list of all that were paid."
+    pairs = [(f"Who led guild {number}?", chunk) for number in range(500)]
+    longer = [(question, f"{text}\n\nNobody knows.") for question, text in pairs]
+    turned = [(question, f"Nobody knows.\n\n{text}") for question, text in pairs]
+    assert judge.relevant(pairs) == judge.relevant(longer) != judge.relevant(turned)
+
+
 def test_the_same_seed_gives_the_same_requests(towns: Domain) -> None:
     """And another one others."""
     first, again, other = (list(measured([towns], Plan(seed, ("alterations",)))) for seed in (1, 1, 2))
