@@ -462,7 +462,8 @@ def judged_answer(record: RequestRecord) -> coverage.JudgedAnswer | None:
         query=record.query.original,
         first=coverage.first_number(generation.prompt_template),
     )
-    return coverage.JudgedAnswer(claims, supports, chunks, record.candidates)
+    question = " ".join(filter(None, (record.query.original, record.query.rewritten)))
+    return coverage.JudgedAnswer(claims, supports, chunks, record.candidates, question)
 
 
 def _unanswerable(record: RequestRecord) -> str:

@@ -251,7 +251,7 @@ def score_answer(
             for claim in claims
         ]
     if verifier is not None:
-        claims = verify_answers([JudgedAnswer(claims, supports, packed)], verifier)[0].claims
+        claims = verify_answers([JudgedAnswer(claims, supports, packed, question=query or "")], verifier)[0].claims
     return list(claims)
 
 

@@ -2,8 +2,10 @@
 
 A claim is put beside the packed chunks that hold most of its words, beside those that it cites, and beside the best
 sentences of all packed chunks together (`gather`), since one claim may rest on two of them. A claim that none supports
-is then put beside the unselected candidates that hold most of its words. One of which a calibrated verifier is not sure
-is put once more, beside those chunks as one text: a second judgment. All answers of a call share two batches.
+is then put beside the packed chunk that holds most of the question's words, since an answer in other words ("it goes
+dead after a quarter of an hour") has few in common with what it rests on, and beside the unselected candidates that
+hold most of its own. One of which a calibrated verifier is not sure is put once more, beside those packed chunks as one
+text: a second judgment. All answers of a call share each batch.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace as replaced
 from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -36,6 +38,7 @@ __all__ = [
     "containment",
     "gather",
     "log_odds",
+    "repeated",
     "sparse",
     "supports_of_claims",
     "terms",
@@ -55,6 +58,7 @@ _STEPS: Final = 100  # of two digits
 SURE: Final = 3.0  # log odds that a claim is borne out, from which on it is not judged once more
 GATHERED: Final = 0.8  # of claims that one chunk bears out, those that its gathered sentences bear out as well
 TOGETHER: Final = 0.97  # the same, of all those chunks as one text
+AGAIN: Final = 0.1  # of errors of a model of one text, those that it makes again where that stands among others
 SEVERAL: Final = 0.03  # of claims that the evidence bears out, those that no chunk does by itself
 _LEAST_OF_PAIR: Final = 1 / (1 + math.exp(5.0))  # no single judgment is believed beyond these log odds
 _ANY: Final = 0.03  # what counts for each chunk beside its support by words
@@ -92,7 +96,7 @@ class Borne:
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """The claims of an answer, what each packed chunk says to each of them, and the chunks and candidates.
+    """The claims of an answer, what each packed chunk says to each of them, chunks, candidates and question.
 
     cosine: of the embeddings of question and answer, in [-1, 1]; None where no model was asked. by_words: the claims as
     words alone judge them; borne: what all judgments of a calibrated verifier together say of each claim, None of one
@@ -103,6 +107,7 @@ class JudgedAnswer:
     supports: tuple[dict[str, float], ...]
     packed: tuple[PackedChunk, ...] = ()
     candidates: tuple[Candidate, ...] = ()
+    question: str = ""
     cosine: float | None = None
     by_words: tuple[Claim, ...] = ()
     borne: tuple[Borne | None, ...] = ()
@@ -247,7 +252,7 @@ def verify_answers(answers: Sequence[JudgedAnswer], verifier: Verifier) -> list[
 
 
 def borne_out(asked: _Asked, *more: _Asked) -> Borne:
-    """What the judgments of a claim say together, each by its log odds; they count as independent.
+    """What the judgments of a claim say together, each by its log odds, and less where it agrees with those before it.
 
     If the evidence bears the claim out, one chunk does, mostly, and words tell which is likely; the gathered sentences
     do so too, unless what it needs was left out of them. If not, nothing does. more: further judgments, of the chunks
@@ -258,11 +263,12 @@ def borne_out(asked: _Asked, *more: _Asked) -> Borne:
     weights = {key: likely[key] * math.exp(odds[key]) for key in odds}
     total, whole = math.fsum(weights.values()), math.fsum(likely.values())
     direct = total / whole if whole else 1.0
-    gathered = math.exp(asked.gathered) if asked.gathered is not None else 1.0
-    together = math.prod(TOGETHER * math.exp(_said(each.verdicts[0])) + 1 - TOGETHER for each in more)
+    gathered = 1.0 if asked.gathered is None else math.exp(repeated(asked.gathered, math.log(direct)))
     one = direct * (GATHERED * gathered + 1 - GATHERED)
     several = gathered if asked.gathered is not None else direct
-    found = ((1 - SEVERAL) * one + SEVERAL * several) * together
+    found = (1 - SEVERAL) * one + SEVERAL * several
+    for each in more:
+        found *= TOGETHER * math.exp(repeated(_said(each.verdicts[0]), math.log(found))) + 1 - TOGETHER
     return Borne(math.log(found), {key: weight / total for key, weight in weights.items()})
 
 
@@ -283,6 +289,17 @@ def _asked(answers: Sequence[JudgedAnswer], verifier: Verifier) -> list[list[_As
         for answer in answers
     ]
     _ask([each for answer in asked for each in answer if each], verifier)
+    more = [
+        (each, also)
+        for answer, row in zip(answers, asked, strict=True)
+        for each in row
+        if each and each.support < SUPPORTED and (also := _beside_asked(each, answer))
+    ]
+    _ask([also for _, also in more], verifier)
+    for each, also in more:
+        each.chunk_ids += also.chunk_ids
+        each.verdicts = (*each.verdicts, *also.verdicts)
+        each.pairs += also.pairs
     return asked
 
 
@@ -290,6 +307,16 @@ def log_odds(probability: float, least: float) -> float:
     """The log odds of a probability, which counts as lying between `least`, above 0, and its complement."""
     inside = min(max(probability, least), 1 - least)
     return math.log(inside / (1 - inside))
+
+
+def repeated(odds: float, known: float, chances: int = 1) -> float:
+    """The log odds of a further judgment of what others said `known` of. One that agrees tells less than one that does
+    not: where a model erred it errs again in a share of the cases (`AGAIN`), in each of so many `chances`."""
+    if odds * known <= 0.0:
+        return odds
+    again = 1 - (1 - AGAIN) ** chances
+    right = 1 / (1 + math.exp(-abs(odds)))
+    return math.copysign(math.log((again + (1 - again) * right) / (again + (1 - again) * (1 - right))), odds)
 
 
 def _ask(asked: Sequence[_Asked], verifier: Verifier) -> None:
@@ -318,6 +345,16 @@ def _beside_packed(
     return asked
 
 
+def _beside_asked(asked: _Asked, answer: JudgedAnswer) -> _Asked | None:
+    """A claim beside the packed chunk that holds most of the question's words, of those that it was not put beside."""
+    chunks = {each.chunk_id: each.text for each in answer.packed if each.text and each.chunk_id not in asked.by_chunk}
+    held = {key: containment(answer.question, text) for key, text in chunks.items()}
+    best = max(held, key=lambda key: held[key], default=None)
+    if best is None or not held[best]:
+        return None
+    return _Asked(asked.claim, [best], [(without_citations(asked.claim.text).strip(), chunks[best])])
+
+
 def _together(asked: _Asked, answer: JudgedAnswer) -> _Asked | None:
     """A claim beside the same chunks as one text; of a single one, beside its best sentences, if it has others."""
     text = without_citations(asked.claim.text).strip()
@@ -329,12 +366,12 @@ def _together(asked: _Asked, answer: JudgedAnswer) -> _Asked | None:
 
 
 def _reversed(asked: _Asked, second: _Asked, answer: JudgedAnswer) -> _Asked | None:
-    """A claim of which judgments contradict each other, beside the same chunks in reverse order; None where they agree,
-    or there is one chunk alone."""
+    """A claim that a judgment denies, beside the same chunks in reverse order: one that contradicts another one is
+    decided, and one that all deny breaks no request by two errors. None where all bear it out, or of one chunk."""
     single = max((_said(said) for said in asked.by_chunk.values()), default=0.0)
     said = [single, single if asked.gathered is None else asked.gathered, _said(second.verdicts[0])]
     chosen = [chunk.text for chunk in answer.packed if chunk.text and chunk.chunk_id in asked.by_chunk]
-    if len(chosen) < 2 or not min(said) < 0.0 < max(said):
+    if len(chosen) < 2 or min(said) >= 0.0:
         return None
     return _Asked(asked.claim, [None], [(second.pairs[0][0], "\n\n".join(reversed(chosen)))])
 
@@ -360,9 +397,7 @@ def _merged(
         said = {key: round(support, _DIGITS) for key, (support, _) in each.by_chunk.items()} if each else known
         supports.append(said)
     by_words = answer.by_words or (answer.claims if any(borne) else ())
-    return JudgedAnswer(
-        tuple(claims), tuple(supports), answer.packed, answer.candidates, answer.cosine, by_words, borne
-    )
+    return replaced(answer, claims=tuple(claims), supports=tuple(supports), by_words=by_words, borne=borne)
 
 
 def _judged(claim: Claim, asked: _Asked, others: _Asked | None) -> Claim:

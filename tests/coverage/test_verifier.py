@@ -54,6 +54,25 @@ def test_a_claim_may_rest_on_two_chunks() -> None:
     assert found.claims[0].support == 0.8
 
 
+def test_a_claim_that_nothing_supports_is_put_beside_what_speaks_of_the_question() -> None:
+    """An answer in other words has few in common with what it rests on, which the question finds. A claim that is
+    supported is not asked of again, and nothing is without a question."""
+    texts = ("The fee for a lost card is 20 EUR.", "Cards are sent by post.", "A card is valid for 3 years.", "The old "
+             "plastic SIM stops working 15 minutes later.")  # fmt: skip
+    chunks = tuple(PackedChunk(chunk_id=str(at), position=at, text=text) for at, text in enumerate(texts, 1))
+    claims = judge_claims("The card goes dead a quarter of an hour after that.", chunks)
+    verifier = Scripted(lambda claim, evidence: (0.9 if evidence == texts[3] else 0.1, 0.0))
+    (found,) = verify_answers([JudgedAnswer(*claims, chunks, question="What becomes of the plastic SIM?")], verifier)
+    assert [text for _, text in verifier.calls[1]] == [texts[3]]
+    assert (found.claims[0].support, found.claims[0].best_chunk) == (0.9, "4")
+    for answer, says in (
+        (JudgedAnswer(*claims, chunks), (0.1, 0.0)),
+        (JudgedAnswer(*claims, chunks, question="What becomes of the plastic SIM?"), (0.9, 0.0)),
+    ):
+        verify_answers([answer], asked := Scripted(lambda *pair, says=says: says))
+        assert len(asked.calls) == 1
+
+
 class Calibrated(Scripted):
     """The same, with probabilities that somebody checked."""
 
@@ -78,7 +97,8 @@ def test_what_a_calibrated_verifier_is_not_sure_of_is_judged_once_more() -> None
 
 
 def test_judgments_of_a_claim_multiply() -> None:
-    """One "yes" among five that say "no" is no support, and the chunk that says so is what the claim would rest on."""
+    """One "yes" among five that say "no" is no support, and the chunk that says so is what the claim would rest on. One
+    that agrees with those before it tells less than if it were independent of them."""
     denied = Calibrated(lambda *pair: (0.05, 0.0))
     mixed = Calibrated(lambda claim, evidence: (0.95 if evidence == CHUNKS[1].text else 0.05, 0.0))
     clear = Calibrated(lambda claim, evidence: (0.95 if "May" in evidence else 0.05, 0.0))
@@ -86,14 +106,14 @@ def test_judgments_of_a_claim_multiply() -> None:
         verify_answers([answered("Insurance stops in spring.")], each)[0].borne[0] for each in (denied, mixed, clear)
     ]
     odds = [each.odds if each else math.nan for each in found]
-    assert odds[0] < -6.0 < odds[1] < -4.0 < 4.0 < odds[2]
+    assert -3 * math.log(19) < odds[0] < -6.0 < odds[1] < -3.0 < 3.5 < odds[2]
     assert found[2] is not None
     assert found[2].rests["b"] > 0.9
 
 
 @pytest.mark.parametrize(("third", "least", "most"), [(0.95, 0.0, 3.0), (0.05, -6.0, -3.0)])
 def test_judgments_that_contradict_each_other_ask_for_a_third(third: float, least: float, most: float) -> None:
-    """Of the same chunks in reverse order; where all agree, nothing more is asked."""
+    """Of the same chunks in reverse order."""
     backward = f"{CHUNKS[1].text}\n\n{CHUNKS[0].text}"
     said = {CHUNKS[0].text: 0.05, CHUNKS[1].text: 0.95, backward: third}
     verifier = Calibrated(lambda claim, evidence: (said.get(evidence, 0.05), 0.0))
@@ -102,6 +122,14 @@ def test_judgments_that_contradict_each_other_ask_for_a_third(third: float, leas
     (borne,) = found.borne
     assert borne is not None
     assert least < borne.odds < most
+
+
+@pytest.mark.parametrize(("chance", "calls"), [(0.05, 3), (0.7, 2)])
+def test_a_claim_that_all_deny_is_judged_in_both_orders(chance: float, calls: int) -> None:
+    """Two errors would break the request; of one that all support, however weakly, nothing more is asked."""
+    verifier = Calibrated(lambda *pair: (chance, 0.0))
+    verify_answers([answered("Insurance stops in spring.")], verifier)
+    assert len(verifier.calls) == calls
 
 
 def test_several_answers_share_the_calls() -> None:
