@@ -90,8 +90,10 @@ class LabelJudge:
 
     def _is_supported(self, claim: str, evidence: str) -> bool:
         said, told = _plain(claim), _plain(evidence)
-        if len(said) < 2:
-            return any(said == text and any(each in told for each in supports) for text, supports in self._known)
+        if len(said) < 2:  # "£9."
+            return any(
+                said in text.split() and any(each in told for each in supports) for text, supports in self._known
+            )
         if said in told or any(rest in told for rest in _unframed(said)):
             return True
         for text, supports in self._known:

@@ -351,6 +351,14 @@ def test_a_judge_that_knows_the_labels_sees_what_is_altered_in_the_first_words(t
     assert judge.verify([(f"It is not {rest}", passage.chunk)])[0][0] < 0.5
 
 
+def test_a_judge_that_knows_the_labels_reads_claims_of_one_figure(towns: Domain) -> None:
+    """"£9." is borne out where a sound answer holds that word, by what bears the answer out."""
+    judge = LabelJudge(towns, 0.0)
+    judge.__dict__["_known"] = [("9 separately you pay 43 and 28", ("the family ticket is 62",))]
+    pairs = [("£9.", "The family ticket is £62."), ("£8.", "The family ticket is £62."), ("£9.", "Dogs stay outside.")]
+    assert [support > 0.5 for support, _ in judge.verify(pairs)] == [True, False, False]
+
+
 def test_a_calibration_is_fitted_on_what_its_model_says(towns: Domain) -> None:
     """Claims are judged by the model where one is given, in copies as in the requests themselves, else by words."""
     setup = next(each for each in pipeline.SERVICES)
