@@ -14,9 +14,10 @@ counts as a witness by the log of its ratio of likelihoods, and witnesses count 
 of the prompt as one text, of each claim, of the answer; and the scores of words. What they say of one thing is put
 together where they say it. A request is sound where the prompt holds the evidence and the answer rests on it;
 generation broke where the prompt holds it, and claims are false, or the answer is to something else, or declines;
-ranking where it is outside of the prompt; retrieval where the candidates lack it. Where no document has it, an answer
-that declines is sound and one that makes something up is generation's; only the index tells that from retrieval's
-(`with_index`). No weight is fitted to any model.
+ranking where it is outside of the prompt; retrieval where the candidates lack it. Both may lose a part of it, of a
+question that needs several chunks, while the prompt holds another part. Where no document has it, an answer that
+declines, or tells so in other words, is sound and one that makes something up is generation's; only the index tells
+that from retrieval's (`with_index`). No weight is fitted to any model.
 """
 
 from __future__ import annotations
@@ -362,6 +363,10 @@ _STRANGE: Final = 0.15
 _ONE_MARK: Final = 0.4  # of answers with wrong citations, those with one among right ones
 _WORDS_ON_ONE: Final = 0.5  # of what words say of generation, where one claim is false: they see what is made up
 _MADE_UP: Final = 0.4  # of answers without the evidence; the others rest on a near miss
+_SEVERAL: Final = 0.12  # of questions, those that need more than one chunk, of which one alone may be lost
+_TOLD_SO: Final = (
+    0.015  # of sound answers, those that say in their own words that no document has it, or are a courtesy
+)
 _WORDS_ON_RANKING: Final = 3.0  # log odds, beyond which words are not believed where an answer declines
 _WORDS_ON_REFUSALS: Final = 0.7  # of the log odds of retrieval by words, where an answer declines
 
@@ -414,8 +419,8 @@ def chances(signs: Signs, *, left_out: bool, cites: bool = False) -> Chances | N
         found = {
             "sound": 0.0,
             "generation": signs.packed_odds - _WORDS_ON_REFUSALS * retrieval,
-            "retrieval": 0.0,
-            "ranking": left + trusted if can_rank else -math.inf,
+            "retrieval": _whole_or_part(0.0, signs.packed_odds),
+            "ranking": left + _whole_or_part(trusted, signs.packed_odds) if can_rank else -math.inf,
         }
         return _chances(_REFUSALS, found)
     generation = GENERATION.log_odds(words) if "GENERATION" in known else 0.0
@@ -423,15 +428,21 @@ def chances(signs: Signs, *, left_out: bool, cites: bool = False) -> Chances | N
     false = [-odds for odds in signs.borne] or [0.0]
     made_up = math.fsum(false) + generation
     without = _mixed([(_MADE_UP, made_up), (1 - _MADE_UP, 0.0)])
+    in_part = rests + math.log(_MADE_UP) + _of_false_claims(false, generation)
     found = {
-        "sound": rests,
+        "sound": _mixed([(1 - _TOLD_SO, rests), (_TOLD_SO, retrieval)]),
         "generation": rests + _of_generation(false, -(signs.answer_odds or 0.0), signs.packed_odds - rests, generation),
-        "retrieval": without + retrieval,
-        "ranking": left + without + (ranking or 0.0) if can_rank else -math.inf,
+        "retrieval": _whole_or_part(without + retrieval, in_part),
+        "ranking": left + _whole_or_part(without + (ranking or 0.0), in_part) if can_rank else -math.inf,
         "citation": rests + _of_citation(signs.miscited_odds) if cites and signs.miscited_odds else -math.inf,
         "unanswerable": made_up + retrieval if signs.borne and signs.on_topic else -math.inf,  # else a courtesy
     }
     return _chances(_ANSWERS, found)
+
+
+def _whole_or_part(whole: float, part: float) -> float:
+    """The log of the ratio of likelihoods that evidence was lost, by those that all of it was, and one of several."""
+    return _mixed([(1 - _SEVERAL, whole), (_SEVERAL, part)])
 
 
 def _of_generation(false: Sequence[float], beside: float, unused: float, words: float) -> float:
@@ -441,14 +452,25 @@ def _of_generation(false: Sequence[float], beside: float, unused: float, words: 
     what the answer does not rest on; words: the score of generation by words, which cannot see an answer to something
     else that the prompt bears out.
     """
-    later = [math.fsum(false[place:]) for place in range(1, len(false))] or false
+    claims = _ONE + _LATER + _ALL
     return _mixed(
         [
-            (_ONE, _mean(false) + _WORDS_ON_ONE * words),
-            (_LATER, _mean(later) + words),
-            (_ALL, math.fsum(false) + words),
+            (claims, _of_false_claims(false, words)),
             (_OTHER, beside + unused),
             (_STRANGE, beside + math.fsum(false) + words),
+        ]
+    )
+
+
+def _of_false_claims(false: Sequence[float], words: float) -> float:
+    """The log of the ratio of likelihoods that claims are false, one of them, all from one on, or all."""
+    later = [math.fsum(false[place:]) for place in range(1, len(false))] or false
+    claims = _ONE + _LATER + _ALL
+    return _mixed(
+        [
+            (_ONE / claims, _mean(false) + _WORDS_ON_ONE * words),
+            (_LATER / claims, _mean(later) + words),
+            (_ALL / claims, math.fsum(false) + words),
         ]
     )
 

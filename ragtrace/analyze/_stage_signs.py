@@ -26,10 +26,10 @@ from ragtrace.coverage.support.readings import SentenceWindow
 from ragtrace.coverage.text import content_words, is_prose, speaks_english
 from ragtrace.coverage.values import NUMBER_WORDS, Value, values
 from ragtrace.coverage.values.dates import MONTHS
-from ragtrace.coverage.verifier import TOGETHER, JudgedRelevance, log_odds
+from ragtrace.coverage.verifier import TOGETHER, JudgedRelevance, log_odds, repeated
 from ragtrace.types import Candidate, Claim, Facet, PackedChunk, RequestRecord
 
-__all__ = ["LEAST", "Signs", "evidence_odds", "odds_by_place", "once_more", "signs_of", "with_facets"]
+__all__ = ["LEAST", "Signs", "count_relevant", "evidence_odds", "odds_by_place", "once_more", "signs_of", "with_facets"]
 
 
 MOST: Final = 20  # figures and dates of one claim that are looked up
@@ -37,7 +37,6 @@ SUREST: Final = 5.0  # log odds beyond which no model of relevance or entailment
 SUREST_CLAIM: Final = 7.0  # the same, of all judgments of one claim together
 SUREST_CITATION: Final = 10.0  # the same, of those of one citation, with what words say
 TELLING: Final = 6.0  # log odds by which a chunk with all of the question's words is the likelier evidence
-AGAIN: Final = 0.1  # of errors of a model, those that it makes again where the same text stands among others
 LEAST: Final = 1 / (1 + math.exp(SUREST))  # the probability of `SUREST` log odds against something
 RIVAL: Final = 0.5  # share of the match of the best chunk of the prompt, from which another may be the better evidence
 _WEEKDAY: Final = re.compile(r"\b(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b")
@@ -371,7 +370,8 @@ def _model_signs(
     matches = question_match(query, packed, rarity).mean(axis=0)
     likely = {chunk.chunk_id: match for chunk, match in zip(packed, matches, strict=True)}
     single = odds_by_place(said.packed, likely)
-    found["packed_odds"] = single + once_more(said.prompt, single)
+    relevant = count_relevant(said.packed.values())
+    found["packed_odds"] = single + once_more(said.prompt, single, relevant)
     rests: dict[str, float] = {}
     for each in borne:
         for chunk_id, share in each.rests.items():
@@ -379,14 +379,16 @@ def _model_signs(
     judged_rests = {key: share for key, share in rests.items() if key in said.packed and share > 0}
     if judged_rests:
         single = _mean_odds(said.packed, judged_rests)
-        found["rest_odds"] = single + once_more(said.prompt, single)
+        found["rest_odds"] = single + once_more(said.prompt, single, relevant)
     held = {chunk.chunk_id for chunk in record.packing.chunks if not chunk.truncated} if record.packing else set()
     left = {item.chunk_id for item in record.candidates if item.chunk_id not in held and prompt.leaves_out(item)}
     outside = {key: value for key, value in said.candidates.items() if key in left}
     if outside:
         matches = question_match(query, pool, rarity).mean(axis=0)
         likely = {chunk.chunk_id: match for chunk, match in zip(pool, matches, strict=True)}
-        more = {key: once_more(said.left, log_odds(outside[key], LEAST)) for key in said.likely_left if key in outside}
+        again = {key: outside[key] for key in said.likely_left if key in outside}
+        relevant = count_relevant(again.values())
+        more = {key: once_more(said.left, log_odds(chance, LEAST), relevant) for key, chance in again.items()}
         found["left_odds"] = odds_by_place(outside, likely, more)
         found["left_judged"] = max(outside, key=lambda key: outside[key])
     return found
@@ -412,17 +414,18 @@ def _mean_odds(
     return math.log(math.fsum(weights[key] * math.exp(odds[key]) for key in odds) / math.fsum(weights.values()))
 
 
-def once_more(said: Iterable[float], first: float) -> float:
+def count_relevant(chances: Iterable[float]) -> int:
+    return sum(chance >= coverage.SUPPORTED for chance in chances)
+
+
+def once_more(said: Iterable[float], first: float, relevant: int) -> float:
     """The log of the ratio of likelihoods of further judgments of chunks as one text, which may not show what one of
-    them shows. first: the log odds of the judgments of each by itself. One that agrees with those before it tells less
-    than one that does not: where a model errs, it is likely to err again."""
+    them shows. first: the log odds of the judgments of each by itself; relevant: how many of the chunks these called
+    relevant, of any of which a model that erred may err again."""
     known = first
     for each in said:
         odds = log_odds(each, LEAST)
-        if odds * known > 0.0:
-            right = 1 / (1 + math.exp(-abs(odds)))
-            again = math.log((AGAIN + (1 - AGAIN) * right) / (AGAIN + (1 - AGAIN) * (1 - right)))
-            odds = math.copysign(again, odds)
+        odds = repeated(odds, known, max(1, relevant) if odds > 0.0 else 1)
         known += math.log(TOGETHER * math.exp(odds) + 1 - TOGETHER)
     return known - first
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from ragtrace.analyze.analysis import judge_id, judged_answer, reader_of
-from ragtrace.coverage import JudgedAnswer, ReadEntities, Verifier, united, verify_answers
+from ragtrace.coverage import JudgedAnswer, ReadEntities, Verifier, is_abstention, united, verify_answers
 from ragtrace.coverage.citations import SUPPORTED
 from ragtrace.coverage.verifier import ENTAILMENT, AnswerJudge, Calibrated, JudgedRelevance, RelevanceJudge
 from ragtrace.errors import NotJudged
@@ -210,23 +210,24 @@ def _once_more(
     records: Mapping[str, RequestRecord], judged: Mapping[str, JudgedRelevance], relevance: RelevanceJudge
 ) -> dict[str, JudgedRelevance]:
     """With second judgments, since one alone breaks nothing: of the packed chunks together, and of the chunks outside
-    of the prompt together that are the most relevant by themselves, if one of them is or none in the prompt is. Where a
-    second judgment contradicts the first one, a third decides: of the same chunks in reverse order. What would be
-    judged as the text that it is already is not judged again."""
-    texts: dict[tuple[str, str], tuple[str, list[str], float]] = {}  # question, texts and the best of the first ones
+    of the prompt together that are the most relevant by themselves, if one of them is or none in the prompt is; and
+    third ones (`further_judgments`). What would be judged as the text that it is already is not judged again."""
+    texts: dict[tuple[str, str], Doubted] = {}
     likely: dict[str, tuple[str, ...]] = {}
     for key, said in judged.items():
         record = records[key]
         packed = [chunk.text for chunk in _packed(record) if chunk.text]
         inside = max(said.packed.values(), default=0.0)
         if len(packed) > 1:
-            texts[key, "prompt"] = record.query.original, packed, inside
+            declines = is_abstention(_answer(record) or "")
+            texts[key, "prompt"] = Doubted(record.query.original, packed, inside, breaks=declines)
         held = {chunk.chunk_id for chunk in _packed(record) if not chunk.truncated}
         left = {item.chunk_id: item.text for item in record.candidates if item.text and item.chunk_id not in held}
         best = tuple(sorted(left, key=lambda name: -said.candidates[name])[:TOGETHER])  # ties: as they were ranked
         if len(best) > 1 and (said.candidates[best[0]] >= SUPPORTED or inside < SUPPORTED):
             likely[key] = best
-            texts[key, "left"] = record.query.original, [left[name] or "" for name in best], said.candidates[best[0]]
+            chunks = [left[name] or "" for name in best]
+            texts[key, "left"] = Doubted(record.query.original, chunks, said.candidates[best[0]], breaks=True)
     more = further_judgments(relevance, list(texts.values()))
     found = dict(zip(texts, more, strict=True))
     return {
@@ -240,19 +241,29 @@ def _once_more(
     }
 
 
-def further_judgments(
-    judge: RelevanceJudge, asked: Sequence[tuple[str, Sequence[str], float]], *, confirms: bool = False
-) -> list[tuple[float, ...]]:
-    """The second judgment of each (question, chunks, best of the first judgments): of the chunks as one text; and the
-    third where that contradicts the first ones: of the chunks in reverse order. confirms: also where both say that the
-    evidence is there. Raises: NotJudged."""
-    second = _relevant(judge, [(question, "\n\n".join(chunks)) for question, chunks, _ in asked])
+@dataclass(frozen=True, slots=True)
+class Doubted:
+    """Chunks that are judged further as one text. first: the best of their first judgments, each by itself; breaks:
+    whether it speaks for a break that they answer the question (outside of the prompt, and in it where the answer
+    declines), or that they do not."""
+
+    question: str
+    chunks: Sequence[str]
+    first: float
+    breaks: bool
+
+
+def further_judgments(judge: RelevanceJudge, asked: Sequence[Doubted]) -> list[tuple[float, ...]]:
+    """The second judgment of chunks, as one text, and the third, of the same chunks in reverse order: where the second
+    contradicts the first ones, and where both speak for a break, since a model that errs of one chunk may err again of
+    a text that begins with it. Raises: NotJudged."""
+    second = _relevant(judge, [(each.question, "\n\n".join(each.chunks)) for each in asked])
     odd = [
         place
-        for place, (said, (_, _, first)) in enumerate(zip(second, asked, strict=True))
-        if (said >= SUPPORTED) != (first >= SUPPORTED) or (confirms and first >= SUPPORTED)
+        for place, (said, each) in enumerate(zip(second, asked, strict=True))
+        if (said >= SUPPORTED) != (each.first >= SUPPORTED) or (each.first >= SUPPORTED) == each.breaks
     ]
-    third = _relevant(judge, [(asked[place][0], "\n\n".join(reversed(asked[place][1]))) for place in odd])
+    third = _relevant(judge, [(asked[place].question, "\n\n".join(reversed(asked[place].chunks))) for place in odd])
     decided = dict(zip(odd, third, strict=True))
     return [(said, decided[place]) if place in decided else (said,) for place, said in enumerate(second)]
 

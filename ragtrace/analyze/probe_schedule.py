@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ragtrace.analyze._doubt_model import Chances
-from ragtrace.analyze._stage_signs import LEAST, SUREST, odds_by_place, once_more
-from ragtrace.analyze._stage_states import MAY_HAVE_BROKEN, Case, is_certain, is_lost
-from ragtrace.analyze._verification import TOGETHER, further_judgments
+from ragtrace.analyze._stage_signs import LEAST, SUREST, count_relevant, odds_by_place, once_more
+from ragtrace.analyze._stage_states import Case, is_certain, is_lost
+from ragtrace.analyze._verification import TOGETHER, Doubted, further_judgments
 from ragtrace.analyze.analysis import ServiceView, with_probe
 from ragtrace.analyze.diagnosis import VersionStart
 from ragtrace.config import SETTINGS
@@ -107,8 +107,8 @@ def probed(
     def proven(found: Sequence[Candidate]) -> Sequence[Candidate] | None:
         if heard is None or relevance is None:
             return None
-        if heard.retrieval < MAY_HAVE_BROKEN:
-            return ()
+        if not is_lost(heard.with_index(SUREST)):
+            return ()  # whatever the index holds, it proves nothing
         try:
             odds, chunks = relevant_beyond(record.query.original, found, relevance, view.background)
         except NotJudged as error:
@@ -260,8 +260,9 @@ def relevant_beyond(
     more: dict[str, float] = {}
     if len(best) > 1:
         chunks = [texts[place].text or "" for place in best]
-        (further,) = further_judgments(judge, [(query, chunks, said[best[0]])], confirms=True)
-        more = {str(place): once_more(further, log_odds(said[place], LEAST)) for place in best}
+        (further,) = further_judgments(judge, [Doubted(query, chunks, said[best[0]], breaks=True)])
+        relevant = count_relevant(said[place] for place in best)
+        more = {str(place): once_more(further, log_odds(said[place], LEAST), relevant) for place in best}
     odds = odds_by_place(
         {str(place): chance for place, chance in said.items()},
         {str(place): float(match[place]) for place in near},

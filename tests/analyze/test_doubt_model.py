@@ -65,10 +65,13 @@ def test_what_all_judgments_agree_on_is_sound() -> None:
 def test_one_claim_that_two_judgments_deny_breaks_nothing_and_one_that_three_deny_does(
     place: float, state: str
 ) -> None:
-    """One made-up claim in an answer of three that words cannot see."""
+    """One made-up claim in an answer of three that words cannot see. Whether a part of the evidence was lost, so that
+    it had to be made up, only the index can tell."""
     found = judged(borne=(5.0, place, 5.0))
     assert found["generation"].state in {"broken": ("broken",), "not_known": ("suspected", "not_known")}[state]
-    assert found["retrieval"].state == found["ranking"].state == "sound"
+    assert found["ranking"].state == "sound"
+    nothing = IndexProbe(outcome="nothing_better", exact=True, odds=-NINETEEN)
+    assert judged(borne=(5.0, place, 5.0), probe=nothing)["retrieval"].state == "sound"
 
 
 def test_claims_that_are_all_denied_multiply() -> None:
@@ -101,6 +104,38 @@ def test_evidence_outside_of_the_prompt_breaks_ranking() -> None:
     whole = chances(Signs(**(MATCHED | SOUND | lost)), left_out=False)
     assert whole is not None
     assert whole.ranking == 0.0
+
+
+@pytest.mark.parametrize(
+    "given", [{"borne": (-6.0, -6.0), "supported": 0.0, "weakest": 0.0}, DECLINED], ids=["made up", "declined"]
+)
+def test_a_part_of_the_evidence_may_be_lost(given: dict[str, Any]) -> None:
+    """A prompt that holds what answers the question may lack another part of it: where more of it is outside of the
+    prompt ranking lost that, and where the index holds it retrieval did; else generation broke."""
+    held = IndexProbe(outcome="found", exact=True, odds=1.6 * NINETEEN, cause="missed_by_search")
+    nothing = IndexProbe(outcome="nothing_better", exact=True, odds=-NINETEEN)
+    left = given | {"left_odds": 1.6 * NINETEEN}
+    assert judged(**given, probe=nothing)["generation"].state == "broken"
+    assert judged(**given, probe=held)["retrieval"].state == "broken"
+    assert judged(**given, probe=held)["generation"].state != "broken"
+    assert judged(**left, probe=nothing)["ranking"].state in ("broken", "suspected")
+    assert judged(**left, probe=nothing)["generation"].state != "broken"
+
+
+def test_an_answer_whose_claims_hold_lacks_no_part() -> None:
+    """However sure the index seems to hold more: near relatives of the evidence are there of many questions."""
+    held = IndexProbe(outcome="nothing_better", exact=True, odds=1.6 * NINETEEN)
+    assert [found.state for found in judged(probe=held).values()] == ["sound"] * 3
+
+
+def test_what_rests_on_no_evidence_may_say_that_there_is_none() -> None:
+    """In other words than a refusal's, or as a courtesy: an index that tells nothing breaks nothing."""
+    odds: dict[str, Any] = {"packed_odds": -2 * NINETEEN, "rest_odds": -2 * NINETEEN, "left_odds": -NINETEEN}
+    unsure = IndexProbe(outcome="nothing_better", exact=True, odds=0.4)
+    found = chances(Signs(**(MATCHED | SOUND | odds | {"pool_match": 0.3})), left_out=True)
+    assert found is not None
+    assert found.with_index(0.4).sound > 0.2
+    assert "broken" not in {each.state for each in judged(**odds, pool_match=0.3, probe=unsure).values()}
 
 
 def test_evidence_that_is_nowhere_is_suspected_of_retrieval_and_never_proves_it() -> None:

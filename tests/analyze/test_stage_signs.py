@@ -105,18 +105,25 @@ def test_a_second_judgment_that_agrees_tells_less_than_one_that_does_not(
     first: float, least: float, most: float
 ) -> None:
     """A model that erred once of a text is likely to err again where the same text stands among others."""
-    said = once_more([0.95], first)
+    said = once_more([0.95], first, 1)
     assert least < said < most
-    assert once_more([0.05], first) == pytest.approx({2.9: -2.5, -2.9: -1.6}[first], abs=0.15)
-    assert once_more([], first) == 0.0
+    assert once_more([0.05], first, 1) == pytest.approx({2.9: -2.5, -2.9: -1.6}[first], abs=0.15)
+    assert once_more([], first, 1) == 0.0
+
+
+def test_a_text_of_several_chunks_that_were_called_relevant_tells_less_of_them() -> None:
+    """A model may err again of any one. That it denies such a text tells as much."""
+    assert once_more([0.95], 2.9, 3) < once_more([0.95], 2.9, 1) - 0.5
+    assert once_more([0.05], 2.9, 3) == once_more([0.05], 2.9, 1)
+    assert once_more([0.05], -2.9, 3) == once_more([0.05], -2.9, 0)
 
 
 @pytest.mark.parametrize(("third", "least", "most"), [(0.95, 1.8, 4.0), (0.05, -3.0, -1.8)])
 def test_a_third_judgment_decides_where_two_contradict_each_other(third: float, least: float, most: float) -> None:
     """Two of them cancel, whichever came first."""
     for first, second in ((2.9, 0.05), (-2.9, 0.95)):
-        assert abs(first + once_more([second], first)) < 0.5
-        assert least < first + once_more([second, third], first) < most
+        assert abs(first + once_more([second], first, 1)) < 0.5
+        assert least < first + once_more([second, third], first, 1) < most
 
 
 def test_the_best_grade_outside_of_the_prompt_is_set_against_the_best_in_it() -> None:

@@ -243,7 +243,8 @@ def test_a_text_is_judged_once() -> None:
 
 
 def test_a_calibrated_judge_is_asked_twice_of_what_decides() -> None:
-    """Of the prompt as one text, and of the best chunks outside of it; of no text twice."""
+    """Of the prompt as one text, and of the best chunks outside of it, which speak for a break where they are relevant:
+    of those in reverse order as well. Of no text twice."""
     texts = [f"Clause {number}: {what} of the lease." for number, what in enumerate(("limit", "term", "limit", "rent"))]
     found = tuple(Candidate(chunk_id=f"c{rank}", rank=rank, text=text) for rank, text in enumerate(texts, 1))
     packed = tuple(PackedChunk(chunk_id=f"c{at}", position=at, text=texts[at - 1]) for at in (1, 2))
@@ -251,8 +252,8 @@ def test_a_calibrated_judge_is_asked_twice_of_what_decides() -> None:
         ranked(), stages=(RetrieveRun(query="?", candidates=found), PackRun(packing=Packing(chunks=packed)))
     )
     said = judge_relevance({"a": record}, judge := Judge(CALIBRATED), None)["a"]
-    assert (said.prompt, said.left, said.likely_left) == ((0.98,), (0.98,), ("c3", "c4"))
-    assert judge.calls == [("relevant", 4), ("relevant", 2)]
+    assert (said.prompt, said.left, said.likely_left) == ((0.98,), (0.98, 0.98), ("c3", "c4"))
+    assert judge.calls == [("relevant", 4), ("relevant", 2), ("relevant", 1)]
     plain = judge_relevance({"a": record}, judge := Judge(), None)["a"]
     assert (plain.prompt, plain.left, judge.calls) == ((), (), [("relevant", 4)])
     single = judge_relevance({"a": ranked()}, judge := Judge(CALIBRATED), None)["a"]
@@ -278,6 +279,28 @@ def test_judgments_that_contradict_each_other_ask_for_a_third() -> None:
     said = judge_relevance({"a": replace(ranked(), stages=stages)}, judge, None)["a"]
     assert (said.prompt, said.left) == ((0.98, 0.02), (0.98, 0.02))
     assert judge.calls == [("relevant", 4), ("relevant", 2), ("relevant", 2)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "chance", "judgments"),
+    [
+        ("30 days.", 0.98, 1),
+        ("30 days.", 0.02, 2),
+        ("I cannot answer that.", 0.98, 2),
+        ("I cannot answer that.", 0.02, 1),
+    ],
+)
+def test_what_speaks_for_a_break_is_judged_in_both_orders(answer: str, chance: float, judgments: int) -> None:
+    """A prompt that holds no evidence of an answer, and one that holds some where the answer declines."""
+
+    class Constant(Judge):
+        def relevant(self, pairs: Sequence[Pair]) -> list[float]:
+            return [chance] * len(pairs)
+
+    packed = tuple(PackedChunk(chunk_id=f"c{at}", position=at, text=f"Clause {at}.") for at in (1, 2))
+    stages = PackRun(packing=Packing(chunks=packed)), GenerateRun(generation=Generation(answer=answer))
+    said = judge_relevance({"a": replace(ranked(), stages=stages)}, Constant(CALIBRATED), None)["a"]
+    assert said.prompt == (chance,) * judgments
 
 
 def test_texts_that_were_not_recorded_are_not_judged() -> None:
