@@ -14,13 +14,14 @@ there for the questions with the best grades, and what 200 halvings make of thre
 Usage: python bench/builtin_relevance.py [--sets NAME ...] [--questions N] [--features FILE] [--fit]
 [--removed SHARE ...] [--proxy] [--cost]; RAGTRACE_BENCH_DATA names the folder of the data sets. `--fit` prints the
 weights that `ragtrace/engines/_builtin_relevance.py` holds. `--proxy`: what grades add to the proxy reference.
-`--cost`: processor seconds of one core for 50 candidates.
+`--cost`: processor seconds of one core for a request of 10 claims and 50 candidates, and memory.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import resource
 import statistics
 import sys
 import time
@@ -37,13 +38,25 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, `bench` i
 from bench.datasets import DATA, half_of, read
 from bench.support import auroc
 from bench.verdicts.handwritten import read_domains
+from ragtrace.analyze import examine
+from ragtrace.analyze._verification import Models, judge as judge_records
 from ragtrace.coverage import extract_facets, proxy_classes
 from ragtrace.demo.corrective import WordIndex
 from ragtrace.engines._builtin_relevance import FEATURES, BuiltinRelevance
 from ragtrace.engines.models import torch_threads
 from ragtrace.grading import ACTIONS, GradeThresholds, document_action, fit_upper, grade_of
 from ragtrace.sample_statistics import TWO_SIDED_95, wilson
-from ragtrace.types import Candidate
+from ragtrace.types import (
+    Candidate,
+    GenerateRun,
+    Generation,
+    PackedChunk,
+    Packing,
+    PackRun,
+    Query,
+    RequestRecord,
+    RetrieveRun,
+)
 
 OPEN: Final = ("clapnq", "mtrag", "handwritten")
 UNSEEN: Final = ("scifact", "handwritten-held-out")
@@ -55,6 +68,7 @@ DRAWS: Final = 500
 WANTED: Final = 0.9
 CALLED: Final = (0.1, 0.2, 0.3, 0.5, 0.7)  # shares of the questions, those with the best grades
 HALVINGS: Final = 200
+CLAIMS, CANDIDATES = 10, 50  # of a request whose cost is measured
 FEWEST: Final = 10  # questions that a threshold rests on
 _UNASKED: Final = ("chit_chat", "language", "json", "code")
 Floats = NDArray[np.float64]
@@ -311,21 +325,42 @@ def _of_proxy(one: Asked, truth: NDArray[np.bool_], relevance: Mapping[str, floa
 
 
 def print_cost(rounds: int = 5) -> None:
-    """Processor seconds of one core for requests of 50 candidates of 100 words that were never read before."""
+    """Processor seconds of one core for requests with texts that were never read before: of the judge, and of the whole
+    analysis with all claims by words; and the most memory that the process took."""
     draw = random.Random(0)
     words = [word for each in questions("clapnq") for word in each.texts[0].split()]
-    seconds = []
-    judge = BuiltinRelevance.load()
-    judge.relevant([("warm up", "a text")])
-    for round_ in range(rounds):
-        texts = []
-        for _ in range(50):
-            start = draw.randrange(len(words) - 100)
-            texts.append(" ".join(words[start : start + 100]))
+    models = Models(relevance=BuiltinRelevance.load())
+    seconds: list[tuple[float, float]] = []
+    for round_ in range(rounds + 1):
+        texts = [" ".join(_drawn(words, 100, draw)) for _ in range(CANDIDATES)]
+        claims = [" ".join(_drawn(text.split(), 20, draw)).replace(".", ",") for text in texts[:CLAIMS]]
+        record = _recorded(f"What is said of {words[round_]} and {words[-round_ - 1]}?", texts, ". ".join(claims) + ".")
         began = time.process_time()
-        judge.relevant([(f"What is said of {words[round_]} and {words[-round_ - 1]}?", text) for text in texts])
-        seconds.append(time.process_time() - began)
-    print(f"50 candidates of 100 words: {statistics.median(seconds):.2f} s of one core, at most {max(seconds):.2f} s")
+        said = judge_records({record.request_id: record}, models)[record.request_id]
+        by_judge = time.process_time() - began
+        examine(record, relevances=said.relevances, nearness=said.nearness, verified_by=said.by)
+        seconds.append((by_judge, time.process_time() - began))
+    for what, each in zip(("the judge", "the whole analysis"), zip(*seconds[1:], strict=True), strict=True):
+        print(f"{CLAIMS} claims, {CANDIDATES} candidates of 100 words, {what}: {statistics.median(each):.2f} s of one "
+              f"core, at most {max(each):.2f} s")  # fmt: skip
+    print(f"the process took {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB at most")
+
+
+def _drawn(words: Sequence[str], count: int, draw: random.Random) -> Sequence[str]:
+    start = draw.randrange(len(words) - count + 1)
+    return words[start : start + count]
+
+
+def _recorded(question: str, texts: Sequence[str], answer: str) -> RequestRecord:
+    """A request of which eight chunks were packed."""
+    candidates = tuple(Candidate(chunk_id=f"c{at}", rank=at, text=text) for at, text in enumerate(texts, 1))
+    packed = tuple(PackedChunk(chunk_id=f"c{at}", position=at, text=text) for at, text in enumerate(texts[:8], 1))
+    stages = (
+        RetrieveRun(query=question, candidates=candidates),
+        PackRun(packing=Packing(chunks=packed)),
+        GenerateRun(generation=Generation(answer=answer)),
+    )
+    return RequestRecord(request_id="r", service="s", query=Query(original=question), stages=stages)
 
 
 def _read_or_judge(names: Sequence[str], most: int, file: Path | None) -> dict[str, Judged]:

@@ -29,7 +29,6 @@ from bench.verdicts.measurement import Plan, Result, injectors, measured, read_r
 from bench.verdicts.model import Domain
 from bench.verdicts.report import report, show_errors
 from bench.verdicts.service_calibration import promises, show_promises
-from ragtrace.engines.model_names import load_judge
 
 
 def main() -> None:
@@ -50,13 +49,12 @@ def main() -> None:
         return
     if not domains:
         sys.exit("no domain was found; give --domains a name that --list shows")
-    if options.calibrate:
-        model = load_judge("entails", options.judge) if options.judge else None
-        show_promises(list(promises(domains, services=options.services, seed=options.seed, model=model)))
-        return
-    started = time.perf_counter()
     plan = Plan(options.seed, tuple(options.injectors), options.services, options.faults, options.gold, options.noise,
                 options.judge, options.relevance, options.probe, options.draw, options.together)  # fmt: skip
+    if options.calibrate:
+        show_promises(list(promises(domains, plan)))
+        return
+    started = time.perf_counter()
     results: list[Result] = []
     for result in measured(domains, plan, jobs=options.jobs):
         results.append(result)
@@ -142,7 +140,7 @@ def _options() -> Any:
     parser.add_argument(
         "--calibrate",
         action="store_true",
-        help="calibrate on half of each domain's questions, and measure false blame on the others; with --judge",
+        help="calibrate on half of each domain's questions, and measure false blame on the others",
     )
     parser.add_argument("--detail", action="store_true", help="show each fault of each domain")
     parser.add_argument("--examples", type=int, default=0, help="errors of each sort to show")

@@ -17,10 +17,10 @@ from bench.verdicts.pipeline import SERVICES, index_of, path_of
 from bench.verdicts.recording import record_of
 from ragtrace.analyze import ServiceView, examine
 from ragtrace.analyze._stage_states import Case, judge_stages
-from ragtrace.analyze._verification import judge_batch
+from ragtrace.analyze._verification import ModelJudgments, Models, judge
 from ragtrace.analyze.diagnosis import first_broken
 from ragtrace.analyze.service_calibration import FEWEST, FittedLines, JudgeAll, Untouched, calibrate_lines
-from ragtrace.coverage import Verifier
+from ragtrace.engines.model_names import load_judge
 from ragtrace.sample_statistics import wilson
 from ragtrace.store import FaultFigures
 from ragtrace.types import Analysis, RequestRecord, replace
@@ -51,29 +51,28 @@ class _Asked:
     truth: Stage | None
 
 
-def promises(
-    domains: Sequence[Domain], *, services: int, seed: int, model: Verifier | None = None
-) -> Iterator[Promise]:
-    """Calibrate on the first half of each domain's questions, and measure on the others.
-
-    services: applications asked each question; model: what judges claims beside words.
+def promises(domains: Sequence[Domain], plan: measurement.Plan) -> Iterator[Promise]:
+    """Calibrate on the first half of each domain's questions, and measure on the others; by words, and models if any.
 
     Raises: ValueError where a half has too few requests.
     """
-    plan = measurement.Plan(seed=seed, services=services)
+    models = Models(
+        (load_judge("entails", plan.judge),) if plan.judge else (),
+        relevance=load_judge("relevant", plan.relevance) if plan.relevance else None,
+    )
     measurement.begin(domains, plan)
     for domain in domains:
         asked = list(_traffic(domain, plan))
         questions = sorted({each.record.query.original for each in asked})
-        first = set(random.Random(f"{seed}:{domain.name}:half").sample(questions, len(questions) // 2))
+        first = set(random.Random(f"{plan.seed}:{domain.name}:half").sample(questions, len(questions) // 2))
         fitted = [each for each in asked if each.record.query.original in first]
         held = [each for each in asked if each.record.query.original not in first]
         if len(fitted) < FEWEST:
             raise ValueError(f"{domain.name}: {len(fitted)} requests to fit on, {FEWEST} are needed; more --services")
         views = {each.record.request_id: each.view for each in asked}
-        judge = _judge(views, model)
-        lines = calibrate_lines([Untouched(each.record) for each in fitted], judge, seed=seed)
-        yield _measured(domain, held, lines, judge)
+        judge_all = _judge(views, models)
+        lines = calibrate_lines([Untouched(each.record) for each in fitted], judge_all, seed=plan.seed)
+        yield _measured(domain, held, lines, judge_all)
 
 
 def _traffic(domain: Domain, plan: measurement.Plan) -> Iterator[_Asked]:
@@ -109,24 +108,26 @@ def _inject(injector: Injector, path: Path, domain: Domain, fault: object, chanc
     return injector.inject(path, domain, fault, chance)  # type: ignore[arg-type]  # a fault of this injector
 
 
-def _judge(views: Mapping[str, ServiceView], model: Verifier | None) -> JudgeAll:
-    def judge(records: Sequence[RequestRecord]) -> dict[str, tuple[Analysis, Case]]:
-        said = judge_batch({record.request_id: record for record in records}, model) if model else {}
+def _judge(views: Mapping[str, ServiceView], models: Models) -> JudgeAll:
+    def judge_all(records: Sequence[RequestRecord]) -> dict[str, tuple[Analysis, Case]]:
+        said = judge({record.request_id: record for record in records}, models)
         found = {}
         for record in records:
-            answer = said.get(record.request_id)
-            if isinstance(answer, Exception):
-                raise answer
+            told = said.get(record.request_id, ModelJudgments())
+            if isinstance(told.answer, Exception):
+                raise told.answer
             view = views[record.request_id.partition(":")[0]]
-            found[record.request_id] = examine(record, service=view, judged=answer)
+            found[record.request_id] = examine(
+                record, service=view, judged=told.answer, relevances=told.relevances, nearness=told.nearness
+            )
         return found
 
-    return judge
+    return judge_all
 
 
-def _measured(domain: Domain, held: Sequence[_Asked], lines: FittedLines, judge: JudgeAll) -> Promise:
+def _measured(domain: Domain, held: Sequence[_Asked], lines: FittedLines, judge_all: JudgeAll) -> Promise:
     sound, broken, blamed, right = 0, 0, [0, 0], [0, 0]
-    found = judge([each.record for each in held])
+    found = judge_all([each.record for each in held])
     for each in held:
         analysis, case = found[each.record.request_id]
         named = _named(analysis, case, lines)

@@ -36,6 +36,7 @@ from bench.verdicts.recording import (
 from bench.verdicts.report import mixed, outcome, report, risk_curve
 from bench.verdicts.service_calibration import _judge as service_judge
 from ragtrace.analyze import ServiceView
+from ragtrace.analyze._verification import Models
 from ragtrace.coverage.text import content_words
 from ragtrace.store import Store
 from ragtrace.types import RequestRecord, StageRun, replace as changed
@@ -352,7 +353,7 @@ def test_a_judge_that_knows_the_labels_sees_what_is_altered_in_the_first_words(t
 
 
 def test_a_judge_that_knows_the_labels_reads_claims_of_one_figure(towns: Domain) -> None:
-    """"£9." is borne out where a sound answer holds that word, by what bears the answer out."""
+    """ "£9." is borne out where a sound answer holds that word, by what bears the answer out."""
     judge = LabelJudge(towns, 0.0)
     judge.__dict__["_known"] = [("9 separately you pay 43 and 28", ("the family ticket is 62",))]
     pairs = [("£9.", "The family ticket is £62."), ("£8.", "The family ticket is £62."), ("£9.", "Dogs stay outside.")]
@@ -367,8 +368,8 @@ def test_a_calibration_is_fitted_on_what_its_model_says(towns: Domain) -> None:
     record = record_of(natural.path, towns)
     views = {record.request_id: ServiceView()}
     copy = changed(record, request_id=f"{record.request_id}:altered")
-    by_model = service_judge(views, LabelJudge(towns, 0.0))([record, copy])
-    by_words = service_judge(views, None)([record])
+    by_model = service_judge(views, Models((LabelJudge(towns, 0.0),)))([record, copy])
+    by_words = service_judge(views, Models())([record])
     assert {claim.layer for analysis, _ in by_model.values() for claim in analysis.claims if claim.factual} == {
         "entailment"
     }
