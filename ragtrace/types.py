@@ -417,6 +417,11 @@ class RequestRecord(_Struct, frozen=True, kw_only=True):
         return tuple({move.chunk_id: move for run in runs for move in run.moves}.values())
 
     @property
+    def is_reranked(self) -> bool:
+        """Whether something ranked the candidates again."""
+        return any(isinstance(run, RerankRun) and run.is_known for run in self.stages)
+
+    @property
     def packing(self) -> Packing | None:
         """The last packing that is known: what the last answer was written from."""
         runs = [run for run in self.stages if isinstance(run, PackRun) and run.is_known]

@@ -39,7 +39,7 @@ class LabelJudge:
         self.name = f"labels with {noise:.0%} noise"
         self.digest = f"{domain.name}:{noise}:{seed}:{together}"
         self.noise, self._seed, self._together = noise, seed, together
-        self.calibration = Calibration("temperature", self.digest, ece=0.0)
+        self.calibration = Calibration("temperature", self.digest, ece=0.0, lead=1.0)  # as if labels had shown it
         self._domain = domain
         self._questions = {question.question: question for question in domain.questions}
         self._relevant: dict[str, frozenset[str]] = {}

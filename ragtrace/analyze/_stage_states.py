@@ -107,6 +107,7 @@ UNLIKELY: Final = 0.03
 
 
 _NOWHERE: Final = "nothing in the index answers the question, and the answer claims something that the prompt lacks"
+_NOT_SHOWN: Final = "no labels show that the model ranks better than the service's own reranker, so that it is no proof"
 _UNCITED: Final = (
     "the answer cites nothing at all, and the answers of this service cite; "
     "if they are no longer meant to, set cites=False"
@@ -125,7 +126,8 @@ class Case:
     whole in the prompt; is_unanswerable: whether gold says that no chunk answers the question; facets: how the
     candidates meet each; terms: how they meet the question's key terms, which judge nothing and are named where
     retrieval is suspected; claims: of the answer; probe: what the index said when it was asked once more; usual: the
-    scores of the service's other requests; raised: the lines of its calibration, and calibration: its id; reader: the
+    scores of the service's other requests; raised: the lines of its calibration, and calibration: its id; may_outrank:
+    whether a model of relevance may prove that the host's reranker erred, as labels show or as it has none; reader: the
     name of what reads names in questions.
     """
 
@@ -150,6 +152,7 @@ class Case:
     usual: Usual = field(default_factory=dict)
     raised: Raised = field(default_factory=dict)
     calibration: str | None = None
+    may_outrank: bool = True
     reader: str | None = None
 
     def is_proven(self, rule: str, margin: float = 0.0) -> bool:
@@ -338,7 +341,8 @@ def _ranking(case: Case) -> StageFinding:
     if heard is not None:
         if case.is_proven("ranking", _ranking_margin(case)):
             return _finding("ranking", "broken", None, *_ranking_lines(case), _chance_line(heard, "ranking"))
-        return _by_chance(heard, "ranking", "refused" if signs.declined else "low_match", *_ranking_lines(case))
+        lines = _ranking_lines(case) if case.may_outrank else [*_ranking_lines(case), _NOT_SHOWN]
+        return _by_chance(heard, "ranking", "refused" if signs.declined else "low_match", *lines)
     level = case.level(_ranking_doubt(signs))
     lines = _ranking_lines(case)
     is_better = _is_better(signs) or (signs.graded_lead is not None and _leads(signs))
@@ -372,7 +376,7 @@ def _ranking_margin(case: Case) -> float:
     """By how much ranking lies above its line of proof; -inf where what a proof needs besides is not there."""
     signs, heard = case.signs, case.heard()
     if heard is not None and case.left_out:
-        return _heard_margin(heard, "ranking")
+        return _heard_margin(heard, "ranking") if case.may_outrank else -math.inf
     if not case.packed or _loses_nothing(case) or signs.left_match is None or signs.packed_match is None:
         return -math.inf
     is_telling = _is_better(signs) and signs.asked >= WORDS and _speaks(signs)

@@ -202,6 +202,7 @@ def judge_relevance(
             answered.get((question, replies.get(key, ""))),
             is_calibrated,
             relevance.name if relevance else None,
+            outranks=bool(getattr(getattr(relevance, "calibration", None), "outranks", False)),
         )
     return _once_more(records, judged, relevance) if relevance and is_calibrated else judged
 

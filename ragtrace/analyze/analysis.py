@@ -260,6 +260,7 @@ def examine(
         claims=claims,
         usual=service.usual,
         raised=calibration.raised if calibration else {},
+        may_outrank=heard is None or heard.outranks or not record.is_reranked,
         calibration=calibration.calibration_id if calibration else None,
         reader=reader,
     )

@@ -170,10 +170,23 @@ def _calibrate_on_pairs(model: str, pairs: Path, role: str, out: Path | None, me
     fitted = calibrate_judge(model, role, read_pairs(pairs), method=method, data=pairs.name)
     fitted.save(out)
     if as_json:
-        print_json({"id": fitted.id, "file": str(out), "ece": fitted.ece, "claims": fitted.claims})
-    else:
-        told = f"calibration {fitted.id} on {fitted.claims} pairs, error {_number(fitted.ece)}: {out}"
-        console().print(f"{told}; ragtrace analyze --judge-calibration {role}={out} uses it", soft_wrap=True)
+        print_json({"id": fitted.id, "file": str(out), "ece": fitted.ece, "claims": fitted.claims, "lead": fitted.lead})
+        return
+    told = f"calibration {fitted.id} on {fitted.claims} pairs, error {_number(fitted.ece)}: {out}"
+    console().print(f"{told}; ragtrace analyze --judge-calibration {role}={out} uses it", soft_wrap=True)
+    if role == "relevant":
+        console().print(_outranks(fitted.lead), soft_wrap=True)
+
+
+def _outranks(lead: float | None) -> str:
+    """What labels tell of a judge beside the service's own reranker."""
+    if lead is None:
+        return (
+            "whether it ranks better than the service's own reranker is not known, so that it only suspects what that "
+            "ranked: give that one's score (host) of the chunks of at least 20 questions"
+        )
+    shown = "ranks better" if lead > 0.0 else "is not shown to rank better"
+    return f"it {shown} than the service's own reranker: AUROC within a question at least {lead:+.3f}"
 
 
 @app.command("evaluate")

@@ -172,9 +172,10 @@ class JudgedRelevance:
     candidates, packed: the relevance of each text by its chunk's id, as it was retrieved and as it stands in the
     prompt; answer: whether the answer speaks of what was asked, None where it was not judged; is_calibrated: whether
     these are probabilities that were checked against labels, so that the states of the stages may rest on them; by:
-    the judge of the chunks. prompt: of all packed chunks as one text, and left: of the best ones outside of the prompt
-    (`likely_left`) as one text: a calibrated judge's second judgments, and where these contradict the first ones, third
-    ones of the same chunks in reverse order; empty where they were not asked for.
+    the judge of the chunks; outranks: whether labels show that it ranks better than the host's own reranker. prompt: of
+    all packed chunks as one text, and left: of the best ones outside of the prompt (`likely_left`) as one text: a
+    calibrated judge's second judgments, and third ones of the same chunks in reverse order where these contradict the
+    first ones or both speak for a break; empty where they were not asked for.
     """
 
     candidates: Mapping[str, float] = field(default_factory=dict)
@@ -182,6 +183,7 @@ class JudgedRelevance:
     answer: float | None = None
     is_calibrated: bool = False
     by: str | None = None
+    outranks: bool = False
     prompt: tuple[float, ...] = ()
     left: tuple[float, ...] = ()
     likely_left: tuple[str, ...] = ()

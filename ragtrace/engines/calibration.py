@@ -44,6 +44,8 @@ class Calibration:
         data, claims, sources: on what it was fitted, the first kind first.
         threshold: the probability with the best balanced accuracy on these claims.
         ece: the expected calibration error at `rate`, on sources left out of the fit, one fifth after the other.
+        lead: of a judge of relevance, the least by which it ranks better than the host's own reranker (the lower end of
+            the 95 % interval, in AUROC within a question); None where no labels tell.
     """
 
     method: Method
@@ -59,11 +61,18 @@ class Calibration:
     sources: int = 0
     threshold: float = 0.5
     ece: float | None = None
+    lead: float | None = None
 
     @property
     def id(self) -> str:
         """Twelve hexadecimal digits that follow from all the rest."""
-        return hashlib.blake2b(json.dumps(asdict(self), sort_keys=True).encode(), digest_size=6).hexdigest()
+        stated = {name: value for name, value in asdict(self).items() if name != "lead" or value is not None}
+        return hashlib.blake2b(json.dumps(stated, sort_keys=True).encode(), digest_size=6).hexdigest()
+
+    @property
+    def outranks(self) -> bool:
+        """Whether labels show that the judge ranks better than the host's own reranker."""
+        return self.lead is not None and self.lead > 0.0
 
     @classmethod
     def fit(

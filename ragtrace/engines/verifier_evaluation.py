@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -53,6 +54,7 @@ CALIBRATE_ON: Final = ("ragtruth-qa", "ragtruth-summary")
 """Answers of language models. Both help to weigh the model and the words; offset, rate, threshold and error are of the
 first set alone: answers to questions, from retrieved passages, are what is verified later."""
 _DRAWS: Final = 1000
+FEWEST_QUESTIONS: Final = 20  # with chunks of both labels, from which they tell which of two ranks better
 _FOLDS: Final = 5
 
 
@@ -398,11 +400,13 @@ def _left_out_error(claims: _Claims, sources: Sequence[str], method: Method) -> 
 
 @dataclass(frozen=True, slots=True)
 class LabelledPair:
-    """A claim or question (`short`), the evidence, chunk or answer beside it (`long`), and whether people said yes."""
+    """A claim or question (`short`), the evidence, chunk or answer beside it (`long`), and whether people said yes; of
+    a chunk also the score of the host's own reranker (`host`), if that is known."""
 
     short: str
     long: str
     label: bool
+    host: float | None = None
 
 
 def read_pairs(path: Path) -> list[LabelledPair]:
@@ -417,13 +421,14 @@ def read_pairs(path: Path) -> list[LabelledPair]:
 def _pair(path: Path, number: int, line: str) -> LabelledPair:
     try:
         found = json.loads(line)
-        short, long, label = found["short"], found["long"], found["label"]
-    except (ValueError, TypeError, KeyError):
-        short, long, label = None, None, None
-    if not (isinstance(short, str) and isinstance(long, str) and isinstance(label, bool)):
+        short, long, label, host = found["short"], found["long"], found["label"], found.get("host")
+    except (ValueError, TypeError, KeyError, AttributeError):
+        short, long, label, host = None, None, None, None
+    is_score = host is None or (isinstance(host, int | float) and not isinstance(host, bool) and math.isfinite(host))
+    if not (isinstance(short, str) and isinstance(long, str) and isinstance(label, bool) and is_score):
         form = '{"short": "...", "long": "...", "label": true}'
         raise ConfigurationError(f"line {number} of {str(path)!r} is no labelled pair, such as {form}")
-    return LabelledPair(short, long, label)
+    return LabelledPair(short, long, label, None if host is None else float(host))
 
 
 def calibrate_judge(model: str, role: str, pairs: Sequence[LabelledPair], *, method: str, data: str) -> Calibration:
@@ -442,7 +447,30 @@ def calibrate_judge(model: str, role: str, pairs: Sequence[LabelledPair], *, met
     judge = _bare(asked, model)
     said = _support(judge, asked, [(pair.short, pair.long) for pair in pairs])
     groups = [pair.short for pair in pairs]
-    return Calibration.fit_pairs(said, truth, groups, method=as_method(method), model=judge.digest, data=data)
+    fitted = Calibration.fit_pairs(said, truth, groups, method=as_method(method), model=judge.digest, data=data)
+    return replace(fitted, lead=_lead(pairs, said)) if role == "relevant" else fitted
+
+
+def _lead(pairs: Sequence[LabelledPair], said: Sequence[float]) -> float | None:
+    """The least by which a judge ranks the chunks of a question better than the host did: the lower end of the 95 %
+    interval of the mean difference in AUROC. None where few questions have chunks of both labels with a host's score.
+    """
+    import numpy as np
+
+    scored: dict[str, list[tuple[float, float, bool]]] = defaultdict(list)
+    for pair, share in zip(pairs, said, strict=True):
+        if pair.host is not None:
+            scored[pair.short].append((share, pair.host, pair.label))
+    differences = []
+    for rows in scored.values():
+        judge, host, truth = (np.array(column) for column in zip(*rows, strict=True))
+        if 0 < truth.sum() < len(truth):
+            differences.append((auroc(judge, truth) or 0.0) - (auroc(host, truth) or 0.0))
+    if len(differences) < FEWEST_QUESTIONS:
+        return None
+    each = np.array(differences)
+    found = _interval([str(place) for place in range(len(each))], lambda chosen: float(each[chosen].mean()))
+    return None if found.low is None else round(found.low, 6)
 
 
 def _bare(role: Role, model: str) -> EntailmentVerifier | RelevanceClassifier | BuiltinRelevance | ChatJudge:

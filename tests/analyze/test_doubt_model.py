@@ -9,7 +9,7 @@ import pytest
 
 from ragtrace.analyze._doubt_model import chances
 from ragtrace.analyze._stage_signs import Signs
-from ragtrace.analyze._stage_states import Case, judge_stages
+from ragtrace.analyze._stage_states import Case, judge_stages, proofs
 from ragtrace.types import IndexProbe, Stage, StageFinding
 
 STAGES: tuple[Stage, ...] = ("retrieval", "ranking", "generation", "citation")
@@ -136,6 +136,19 @@ def test_what_rests_on_no_evidence_may_say_that_there_is_none() -> None:
     assert found is not None
     assert found.with_index(0.4).sound > 0.2
     assert "broken" not in {each.state for each in judged(**odds, pool_match=0.3, probe=unsure).values()}
+
+
+def test_a_model_that_is_not_known_to_rank_better_than_the_host_suspects_ranking() -> None:
+    """However sure it is; and says why."""
+    lost = {"packed_odds": -NINETEEN, "left_odds": 2 * NINETEEN, "rest_odds": -NINETEEN, "borne": (-5.0, -5.0),
+            "left_match": 0.7, "packed_match": 0.4, "supported": 0.0, "weakest": 0.0}  # fmt: skip
+    signs = Signs(**(MATCHED | SOUND | lost))
+    case = Case(signs=signs, before_answer=signs.before_answer(), retrieved=True, packed=True, answered=True,
+                left_out=True, cites=False, unjudged=None, reference="proxy", may_outrank=False)  # fmt: skip
+    (ranking,) = (found for found in judge_stages(case) if found.stage == "ranking")
+    assert ranking.state == "suspected"
+    assert any("no labels show" in line for line in ranking.evidence)
+    assert "ranking" not in proofs(case)
 
 
 def test_evidence_that_is_nowhere_is_suspected_of_retrieval_and_never_proves_it() -> None:

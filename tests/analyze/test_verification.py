@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace as dataclass_replace
 from typing import Literal
 
 import pytest
@@ -27,7 +27,9 @@ from ragtrace.types import (
     Packing,
     PackRun,
     Query,
+    RankMove,
     RequestRecord,
+    RerankRun,
     RetrieveRun,
     VerifiedBy,
     replace,
@@ -348,6 +350,20 @@ def test_a_calibrated_judge_finds_a_wrong_citation_in_a_paraphrase() -> None:
     assert citation("[2]") == "broken"
     assert citation("[1]") == "sound"
     assert {citation("[1]", heard=False), citation("[2]", heard=False)} == {"not_known"}
+
+
+def test_a_reranker_is_convicted_by_a_judge_that_labels_show_to_be_better() -> None:
+    """By another one its ranking is suspected at most; where the host has no reranker any calibrated judge will do."""
+    record = ranked()
+    moves = RankMove("limit", 1, 2), RankMove("cash", 2, 1)
+    reranked = replace(record, stages=(*record.stages[:1], RerankRun(moves=moves), *record.stages[1:]))
+    states = []
+    for asked in (record, reranked):
+        for lead in (None, 0.02, -0.01):
+            calibration = dataclass_replace(CALIBRATED, lead=lead)
+            said = judge_relevance({"a": asked}, judge := Judge(calibration), judge)["a"]
+            states.append(examine(asked, relevances=said)[0].diagnosis.state("ranking"))
+    assert states == ["broken", "broken", "broken", "suspected", "broken", "suspected"]
 
 
 def test_a_judge_without_calibration_moves_none() -> None:

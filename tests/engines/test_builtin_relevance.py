@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -117,6 +118,24 @@ def test_it_is_calibrated_as_any_judge(judge: BuiltinRelevance) -> None:
     other = Calibration.fit([0.1, 0.9] * 60, [False, True] * 60, method="temperature", model="another")
     with pytest.raises(ModelError, match="another judge"):
         BuiltinRelevance(judge._encoder, calibration=other)
+
+
+@pytest.mark.parametrize(("host", "questions", "outranks"), [(0.0, 30, True), (1.0, 30, False), (0.0, 10, False)])
+def test_labels_tell_whether_it_ranks_better_than_the_host(host: float, questions: int, outranks: bool) -> None:
+    """Within the questions whose chunks have the host's scores as well: a host that puts the wrong chunk first is
+    outranked, one that is always right is not, and of few questions nothing is known."""
+    pairs = [
+        LabelledPair(f"{QUESTION} {place}", text, label, host if label else 0.5)
+        for place in range(questions)
+        for text, label in ((EVIDENCE, True), ("Dogs.", False))
+    ]
+    fitted = calibrate_judge("builtin", "relevant", pairs, method="temperature", data="test")
+    assert fitted.outranks is outranks
+    assert (fitted.lead is None) == (questions < 20)
+    bare = calibrate_judge("builtin", "relevant", [replace(pair, host=None) for pair in pairs], method="temperature",
+                           data="test")  # fmt: skip
+    assert bare.lead is None
+    assert not bare.outranks
 
 
 def test_texts_of_similar_lengths_are_read_together(judge: BuiltinRelevance) -> None:

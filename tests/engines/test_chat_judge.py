@@ -498,6 +498,7 @@ def test_the_command_line_calibrates_it_on_labelled_pairs(role: Role, server: Se
     done = CliRunner().invoke(app, given)
     assert done.exit_code == 0, done.output
     assert f"--judge-calibration {role}=" in done.output
+    assert ("than the service's own reranker is not known" in done.output) == (role == "relevant")
     assert len(server.seen()) == len(pairs)
     fitted = Calibration.load(out)
     assert (fitted.claims, fitted.sources, fitted.data) == (15, 15, ("pairs.jsonl",))
@@ -515,6 +516,8 @@ def test_pairs_that_cannot_be_calibrated_on(tmp_path: Path) -> None:
     file = tmp_path / "pairs.jsonl"
     for text, role, told in (
         ('{"short": "a", "long": "b", "label": true}\n{"short": "a"}', "entails", "line 2 of"),
+        ('{"short": "a", "long": "b", "label": true, "host": "first"}', "relevant", "line 1 of"),
+        ("[]", "relevant", "line 1 of"),
         ('{"short": "a", "long": "b", "label": true}', "entails", "pairs of both labels"),
         ('{"short": "a", "long": "b", "label": true}', "judges", "entails, relevant, answers"),
     ):
