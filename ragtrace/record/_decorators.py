@@ -98,13 +98,12 @@ class StageDecorator(ABC, Generic[H]):
 class _Call:
     """One decorated callable: how its inputs are found, and how a call of it is recorded."""
 
-    __slots__ = ("_finders", "_instrument", "_items", "_name", "_record", "_returns", "has_parts")
+    __slots__ = ("_finders", "_inputs", "_instrument", "_name", "_record", "_returns", "has_parts")
 
     def __init__(self, instrument: StageDecorator[Any], function: Callable[..., Any]) -> None:
         self._instrument = instrument
         self._finders: Mapping[str, _Find] = _bind(function, instrument.slots, instrument.given)
-        places = [find.place if isinstance(find, _Positional) else _NOWHERE for find in self._finders.values()]
-        self._items = tuple(zip(self._finders, places, self._finders.values(), strict=True))
+        self._inputs = _taker_of(self._finders)
         self._record = instrument.record
         self._name: str = instrument.name or _called(function).rpartition("<locals>.")[2]
         self._returns = instrument.returns
@@ -117,8 +116,7 @@ class _Call:
             return None
         try:
             try:
-                count = len(args)
-                inputs = {name: args[at] if at < count else find(args, kwargs) for name, at, find in self._items}
+                inputs = self._inputs(args, kwargs)
             except BaseException as error:  # one cannot be found: the others are kept
                 if is_of_the_host(error):
                     raise
@@ -387,6 +385,21 @@ def _follow(value: Any, path: Sequence[str]) -> Any:
         else:
             value = getattr(value, step)
     return value
+
+
+def _taker_of(finders: Mapping[str, _Find]) -> _Find:
+    """What takes all inputs of a call, decided once: of most functions one argument is read, where it mostly stands."""
+    places = [find.place if isinstance(find, _Positional) else _NOWHERE for find in finders.values()]
+    items = tuple(zip(finders, places, finders.values(), strict=True))
+    if len(items) == 1:
+        [(only, place, find_it)] = items
+        return lambda args, kwargs: {only: args[place] if place < len(args) else find_it(args, kwargs)}
+
+    def take(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        count = len(args)
+        return {name: args[at] if at < count else find(args, kwargs) for name, at, find in items}
+
+    return take
 
 
 def _evaluate(

@@ -408,8 +408,10 @@ class _RequestInstrument(StageDecorator[Request]):
 
     def record(self, recorder: Recorder, name: str, inputs: Mapping[str, Any]) -> Recording:
         """A request; inside of another one, a part of that."""
-        values = {**inputs, "versions": self.versions}
-        request_id = values.pop("request_id", None)
+        values, request_id = inputs, inputs.get("request_id")
+        if request_id is not None or self.versions is not None:
+            values = {**inputs, "versions": self.versions}
+            values.pop("request_id", None)
         outer = current_recording(recorder)
         if outer is not None:
             known = {

@@ -52,6 +52,49 @@ def answer(question: str, kind: str = "dates") -> str:
     return str(complete(prompt)["answer"])
 
 
+@pytest.mark.parametrize(
+    ("call", "query", "top_k"),
+    [
+        (lambda one, two: one("when?"), "when?", None),
+        (lambda one, two: one(query="when?"), "when?", None),
+        (lambda one, two: one(), "which?", None),
+        (lambda one, two: two("when?", 3), "when?", 3),
+        (lambda one, two: two("when?", top_k=3), "when?", 3),
+        (lambda one, two: two(top_k=3, query="when?"), "when?", 3),
+        (lambda one, two: two("when?"), "when?", 5),
+    ],
+)
+def test_an_argument_is_taken_wherever_it_stands(
+    recorded: Any, call: Callable[..., Any], query: str, top_k: int | None
+) -> None:
+    """By its place, by its name, or its default, of functions with one input and with several."""
+
+    @ragtrace.retrieve
+    def one(query: str = "which?") -> list[str]:
+        return ["c1"]
+
+    @ragtrace.retrieve
+    def two(query: str, top_k: int = 5) -> list[str]:
+        return ["c1"]
+
+    with ragtrace.request():
+        call(one, two)
+    [run] = recorded.record.stages
+    assert (run.query, run.top_k) == (query, top_k)
+
+
+def test_a_function_with_one_input_raises_its_own_error(recorded: Any) -> None:
+    """What it is not given, it misses itself; nothing of ours shows."""
+
+    @ragtrace.retrieve
+    def one(query: str) -> list[str]:
+        return ["c1"]
+
+    with ragtrace.request(), pytest.raises(TypeError, match="missing 1 required positional argument: 'query'"):
+        one()  # type: ignore[call-arg]
+    assert not recorded.faults
+
+
 def test_a_decorated_pipeline_leaves_one_record(recorded: Any) -> None:
     """Five decorators, one record: query, rewrite, candidates, moves, packing and answer."""
     assert answer("when?") == "So it is [c4]."
