@@ -166,7 +166,8 @@ def _blank(match: re.Match[str]) -> str:
 
 _EVIDENCE: Final = (
     r"(?:passages?|documents?|documentation|docs|contexts?|texts?|sources?|articles?|excerpts?|snippets?|information"
-    r"|evidence|materials?|pages?|reports?|runbooks?|clauses?|knowledge\s+base|help\s+cent(?:er|re))"
+    r"|evidence|materials?|pages?|reports?|runbooks?|clauses?|notes|notebooks|records|entries|archives?|transcripts?"
+    r"|knowledge\s+base|help\s+cent(?:er|re))"
 )
 
 _NOT: Final = r"(?:\s+not|n['’]t)"

@@ -8,6 +8,7 @@ length follows only where the claim or the question asks for one.
 
 from __future__ import annotations
 
+import math
 import re
 from calendar import monthrange
 from collections import Counter
@@ -15,7 +16,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from functools import lru_cache
 from itertools import combinations, product
-from math import fsum, log1p
 from typing import Final, NamedTuple
 
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
@@ -35,6 +35,8 @@ KEPT: Final = 64  # texts whose sentences are kept
 _YEAR: Final = re.compile(r"1\d{3}|20\d\d")
 _DAYS: Final = {"day": 1, "week": 7}
 _CALENDAR: Final = {"day": 1.0, "week": 7.0, "month": 30.44, "year": 365.25}
+_MINUTES: Final = {"hour": 60.0, "minute": 1.0, "second": 1 / 60}
+_SECONDS: Final = re.compile(r":\d\d:(\d\d)")
 _MONTHS: Final = {"month": 1, "year": 12, "decade": 120}
 MONTH: Final = 16  # characters beside a number in which the name of its month stands
 _ANY_MONTH: Final = "|".join(sorted(MONTHS, key=len, reverse=True))
@@ -153,12 +155,21 @@ class Durations:
 
     def between_clocks(self, unit: str, text: str) -> Iterator[float]:
         """How long it is from one time of the day to another, of two that the evidence, or claim and question, name."""
-        if unit not in ("hour", "minute"):
-            return
+        if unit in _MINUTES:
+            yield from (minutes / _MINUTES[unit] for minutes in self._between(text))
+
+    def may_give_length(self, value: Value) -> bool:
+        """Whether two times of the day lie so far apart, to the next unit, or by so many of a unit and smaller ones."""
+        per = _MINUTES.get(value.unit)
+        if per is None:
+            return False
+        lengths = [minutes / per for minutes in self._between(self._asked)]
+        return any(abs(each - value.number) < 1 or math.floor(each) % 60 == value.number for each in lengths)
+
+    def _between(self, text: str) -> Iterator[float]:
         for found in (*(part.values for part in self._parts), values(text)):
             for one, two in combinations(clocks_in(found)[:MOST_CLOCKS], 2):
-                minutes = (two.number - one.number) % DAY
-                yield minutes / (60.0 if unit == "hour" else 1.0)
+                yield (_minutes_of(two) - _minutes_of(one)) % DAY
 
     def _nearest(self, text: str) -> list[tuple[int, Value]]:
         """The values of those sentences of the evidence that have most of the words of a text."""
@@ -169,12 +180,18 @@ class Durations:
             windows = [(at, window) for at, part in enumerate(self._parts) for window in _sentences(part)]
             shared = [words & window.words for _, window in windows]
             counts = Counter(word for each in shared for word in each)
-            weights = [fsum(log1p(len(windows) / counts[word]) for word in each) for each in shared]
+            weights = [math.fsum(math.log1p(len(windows) / counts[word]) for word in each) for each in shared]
             best = max(weights, default=0.0)
             order = sorted(range(len(windows)), key=lambda place: -weights[place])
             chosen = [place for place in order[:SENTENCES] if weights[place] and weights[place] >= NEAR * best]
             self._near[text] = [(windows[place][0], value) for place in chosen for value in windows[place][1].values]
         return self._near[text]
+
+
+def _minutes_of(clock: Value) -> float:
+    """The minutes of a time of the day, with the seconds that it is written with: 04:58:11."""
+    seconds = _SECONDS.search(clock.raw)
+    return clock.number + (int(seconds[1]) / 60 if seconds else 0.0)
 
 
 def clocks_in(found: Iterable[Value]) -> list[Value]:

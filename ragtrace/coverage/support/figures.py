@@ -325,8 +325,8 @@ class Figures:
         """
         if value.dates or is_day_of_month(value, claim):
             return self._tells_from_its_day or self._durations.may_give_date(value)
-        if value.kind in NO_AMOUNT:
-            return False
+        if value.kind in NO_AMOUNT or self._durations.may_give_length(value):
+            return value.kind not in NO_AMOUNT
         slack = max(_rounding(value, is_rough=True), _EXACT * max(1.0, abs(value.number)))
         number = abs(value.number)
         return any(abs(each - number) <= slack for each in self._combinations(value.unit))

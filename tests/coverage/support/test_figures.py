@@ -458,6 +458,23 @@ def test_a_date_may_lie_so_long_after_another_one() -> None:
     assert Figures([sent], "And two months later?").may_give(values("4 May 2025")[0], "4 May 2025")
 
 
+@pytest.mark.parametrize(
+    ("claim", "found", "is_given"),
+    [
+        ("It was gone for 61 minutes and 36 seconds.", "computed", True),
+        ("It was gone for 3,696 seconds.", "computed", True),
+        ("It was gone for 62 minutes.", "computed", True),
+        ("It was gone for 1 hour, 1 minute and 36 seconds.", "unknown", True),
+        ("It was gone for 64 minutes.", "unknown", False),
+    ],
+)
+def test_a_time_between_two_clocks_is_reckoned_to_the_second(claim: str, found: str, is_given: bool) -> None:
+    """Also where the whole and its parts are read apart, or it is rounded to the next minute."""
+    seen = "It disappeared at 04:58:11 and came back at 05:59:47."
+    assert origin(claim, seen) == found
+    assert Figures([Reading(seen)]).may_give(values(claim)[-1], claim) is is_given
+
+
 def test_the_year_of_a_date_is_stated() -> None:
     """Also one that lies so far back that four digits alone are no date."""
     assert origin("She left in 1867.", "She left on 3 June 1867.") == "stated"
