@@ -19,8 +19,7 @@ from ragtrace import coverage
 from ragtrace.coverage.miscitation import miscitation, miscitation_odds
 from ragtrace.coverage.relevance import Background, Rarity, question_match, spoken_of
 from ragtrace.coverage.support import Evidence, Statement
-from ragtrace.coverage.support._durations import is_day_of_month
-from ragtrace.coverage.support.figures import Figures
+from ragtrace.coverage.support.figures import Figures, is_day_of_month
 from ragtrace.coverage.support.lexical import Ground, ground_of
 from ragtrace.coverage.support.readings import SentenceWindow
 from ragtrace.coverage.text import content_words, is_prose, speaks_english
@@ -485,12 +484,14 @@ def _is_cited(claim: Claim) -> bool:
 
 def _exchanged(claim: Claim, ground: Ground | None) -> float:
     """How surely a claim has something else in its place than the prompt: 0 for a negation, and for a figure that
-    simple arithmetic may give."""
+    simple arithmetic may give, or a date that a length of time which the claim names does."""
     reason, against = claim.reason or "", claim.contradiction or 0.0
     if reason.endswith(coverage.NEGATED) or not against or ground is None:
         return 0.0 if reason.endswith(coverage.NEGATED) else against
     told = [value for value in values(claim.text) if value.raw and reason.startswith(f"{value.raw},")]
-    return 0.0 if any(ground.figures.may_give(value, claim.text) for value in told) else against
+    known = ground.figures
+    follows = any(known.may_give(value, claim.text) or known.gives_date(value, claim.text) for value in told)
+    return 0.0 if follows else against
 
 
 def _names_elsewhere(statement: Statement, ground: Ground, found: Ground | None) -> int:

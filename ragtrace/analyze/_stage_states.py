@@ -450,8 +450,11 @@ def _generation_margin(case: Case, absence: float) -> float:
 
 
 def _is_altered_alone(case: Case, absence: float) -> bool:
-    """Whether one thing alone is wrong in an answer whose evidence is in the prompt, as far as can be told."""
-    return absence <= LITTLE and _held_back(case) == 0.0 and _has_one_thing_wrong(_sure(case.signs))
+    """Whether something surely stands otherwise in its place in a prompt that has the evidence, as far as can be told.
+
+    A value that stands nowhere is no such thing: in registers that no rule was made on, half of them follow after all.
+    """
+    return absence <= LITTLE and _held_back(case) == 0.0 and (case.signs.exchanged or 0.0) >= OPPOSED
 
 
 def _generation(case: Case) -> StageFinding:

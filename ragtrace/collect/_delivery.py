@@ -10,7 +10,7 @@ from math import inf
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
-from ragtrace.collect._queue import Queue, Waiting, is_item
+from ragtrace.collect._queue import ITEMS, Queue, Waiting
 from ragtrace.collect._threads import FlushBarrier, Periodic
 from ragtrace.collect.spool import Spool, SpoolFile, encode_entry
 from ragtrace.errors import CorruptStore, NewerForm, RagtraceError, RecordError, SchemaMismatch, StoreUnavailable
@@ -113,7 +113,7 @@ class SpoolWriter:
         """Put finished items into the spool, where they wait for the store; gives those that found no room."""
         left: list[Waiting] = []
         for waiting in loose:
-            encoded = self._finisher.entry(waiting.item) if is_item(waiting.item) else None
+            encoded = self._finisher.entry(waiting.item) if isinstance(waiting.item, ITEMS) else None
             if encoded is not None and not self._append(encoded.entry, waiting.is_durable):
                 left.append(waiting._replace(item=encoded.item))
         return left
@@ -433,7 +433,7 @@ class StoreStep:
         self._spool.samples.seal()
         fresh = [segment for segment in self._spool.pending if segment not in self._left]
         self._spool_writer.sync(fresh)
-        batch = [each.item for each in (waiting if in_step else loose) if is_item(each.item)]
+        batch = [each.item for each in (waiting if in_step else loose) if isinstance(each.item, ITEMS)]
         covered = fresh if in_step else []
         is_written = not (batch or covered) or self._delivery.deliver(batch, covered)
         if not is_written:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from ragtrace.collect._queue import is_item, weigh
+from ragtrace.collect._queue import ITEMS, weigh
 from ragtrace.record import Draft, new_request_id
 from ragtrace.record.guard import fault_now, place_of
 from ragtrace.types import Addendum, Fault, Item, RequestRecord, replace
@@ -84,7 +84,7 @@ class UnsampledRequests:
                     break
             for claim in claims:
                 claim.done.wait()
-        built = [_flagged(item, flags) if is_item(item) else item.build(flags) for item in found]
+        built = [_flagged(item, flags) if isinstance(item, ITEMS) else item.build(flags) for item in found]
         return [item for item in built if item is not None]
 
     def read(self, drafts: Sequence[Draft]) -> tuple[list[Item], list[Fault]]:
@@ -192,7 +192,7 @@ def _flagged(item: Item, flags: tuple[str, ...]) -> Item:
 
 def _forget(items: Iterable[Draft | Item]) -> None:
     for item in items:
-        if not is_item(item):
+        if not isinstance(item, ITEMS):
             item.discard()
 
 

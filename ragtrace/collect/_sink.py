@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from ragtrace.collect import _threads as threads
 from ragtrace.collect._delivery import Delivery, Finisher, SpoolWriter, StoreStep, Writer
-from ragtrace.collect._queue import Queue, Waiting, is_item, weigh
+from ragtrace.collect._queue import ITEMS, Queue, Waiting, weigh
 from ragtrace.collect._screening import RecentRequests, UnsampledRequests, addendum
 from ragtrace.collect._threads import BackgroundThread, FlushBarrier, Periodic
 from ragtrace.collect.spool import Spool
@@ -114,23 +114,17 @@ class BackgroundSink:
         """Take an item over; a durable one is in the spool when this returns."""
         if self._closed:
             self._submit_late(item)
-        elif is_item(item):
-            self._submit_item(item, durable)
-        elif durable:
-            self._submit_durable(item)
-        elif (is_kept := item.is_kept) or self._unsampled.is_to_be_read(item):
-            if not self._accept(Waiting(item, item.weight, False, False, is_kept)):
-                item.discard()
-        else:
-            self._unsampled.let_pass(item)
-
-    def _submit_item(self, item: Item, durable: bool) -> None:
-        if isinstance(item, Fault):
+        elif isinstance(item, Fault):
             self._count(item)
         elif durable:
             self._submit_durable(item)
-        else:
+        elif isinstance(item, ITEMS):
             self._accept(Waiting(item, weigh(item)))
+        elif item.is_kept or self._unsampled.is_to_be_read(item):
+            if not self._accept(Waiting(item, item.weight, is_kept=item.is_kept)):
+                item.discard()
+        else:
+            self._unsampled.let_pass(item)
 
     def flag(self, request_id: str, flags: tuple[str, ...]) -> None:
         """Keep a request that has ended: whole where it is still here, else its flags, for the store to unite."""
@@ -163,7 +157,7 @@ class BackgroundSink:
         """What ends after `close` goes to the spool, for the next start; the guard has told of a fault."""
         if isinstance(item, Fault):
             return
-        if not is_item(item) and not item.is_kept:
+        if not isinstance(item, ITEMS) and not item.is_kept:
             item.discard()
         else:
             _LOG.warning("ragtrace is shut down; a %s goes to the spool, for the next start", type(item).__name__)
@@ -268,7 +262,10 @@ class BackgroundSink:
 
     def _keep(self, item: Item | Draft, *, is_finished: bool = False) -> bool:
         """Spool an item at the end; False where there is nothing to keep of it."""
-        encoded = self._finisher.entry(item) if is_finished and is_item(item) else self._finisher.encoded(item)
+        if is_finished and isinstance(item, ITEMS):
+            encoded = self._finisher.entry(item)
+        else:
+            encoded = self._finisher.encoded(item)
         if encoded is not None:
             with self._lock:
                 self._spool_writer.keep(encoded)

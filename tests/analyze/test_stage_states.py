@@ -67,7 +67,7 @@ INVENTED = {
     "absent": 25,
     "on_topic": 0.1,
 }
-FAINT = INVENTED | {"odd": 1, "absent": 6, "weakest": 0.3, "foreign": 0.6, "on_topic": 0.2}
+FAINT = INVENTED | {"odd": 2, "absent": 6, "weakest": 0.3, "foreign": 0.6, "on_topic": 0.2}
 WORDLESS = {"pool_match": 0.0, "first_match": 0.0, "packed_match": 0.0, "pool_facets": None, "packed_facets": None,
             "left_facets": None}  # fmt: skip
 
@@ -303,7 +303,7 @@ def test_the_less_sure_the_evidence_is_the_more_must_speak_against_an_answer() -
     ("stage", "signs"),
     [
         ("generation", FAINT),
-        ("generation", {"odd": 1, "absent": 0, "foreign": 0.0}),
+        ("generation", {"exchanged": 0.8, "contradicted": 0.8, "absent": 1}),
         ("ranking", {"packed_match": 0.3, "left_match": 0.6, "packed_facets": 0.5, "left_facets": 1.0}),
     ],
 )
@@ -350,15 +350,15 @@ def test_an_answer_that_says_what_is_not_there_need_not_cite() -> None:
 
 
 def test_one_wrong_thing_in_the_words_of_the_prompt_is_a_break() -> None:
-    """A value that stands nowhere, in an answer that has no other words than the prompt's, or something exchanged in
-    its place, in any; where the evidence is in doubt it is suspected. With gold evidence a copy does."""
+    """Something exchanged in its place; where the evidence is in doubt it is suspected, and so is a value that stands
+    nowhere, in an answer that has no other words than the prompt's. With gold evidence a copy does."""
     stray, exchanged = {"odd": 1, "absent": 1, "foreign": 0.2}, {"exchanged": 0.8, "contradicted": 0.8, "absent": 1}
     doubtful = {"pool_match": 0.3, "first_match": 0.3, "packed_match": 0.3, "pool_facets": 0.5, "packed_facets": 0.5}
-    for wrong in (stray, exchanged):
-        assert judged(wrong)["generation"].state == "broken"
-        assert judged(wrong | {"hedged": True})["generation"].state != "broken"
-        assert judged(wrong | doubtful)["generation"].state != "broken"
-    assert judged(stray | {"absent": 6})["generation"].state != "broken"
+    assert judged(exchanged)["generation"].state == "broken"
+    assert judged(exchanged | {"hedged": True})["generation"].state != "broken"
+    assert judged(exchanged | doubtful)["generation"].state != "broken"
+    assert judged(stray)["generation"].state == "suspected"
+    assert judged(stray, reference="oracle")["generation"].state != "sound"
     assert judged(exchanged | {"absent": 6})["generation"].state == "broken"
     assert judged(exchanged | {"exchanged": 0.0})["generation"].state == "suspected"  # a negation
     less = exchanged | {"exchanged": 0.65, "contradicted": 0.65}
@@ -367,10 +367,9 @@ def test_one_wrong_thing_in_the_words_of_the_prompt_is_a_break() -> None:
 
 
 def test_a_figure_that_may_be_reckoned_is_suspected_alone() -> None:
-    """It counts as odd where a stage is suspected, and proves nothing: another one beside it does."""
+    """It counts as odd where a stage is suspected, and for no proof."""
     stray = {"odd": 1, "absent": 1, "foreign": 0.2}
     assert judged(stray | {"reckoned": 1})["generation"].state == "suspected"
-    assert judged(stray | {"odd": 2, "reckoned": 1})["generation"].state == "broken"
     assert judged(FAINT)["generation"].state == "broken"
     assert judged(FAINT | {"reckoned": 1})["generation"].state == "suspected"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragtrace.collect._queue import Queue, Waiting, is_item, weigh
+from ragtrace.collect._queue import Queue, Waiting, weigh
 from ragtrace.types import (
     Addendum,
     Candidate,
@@ -83,13 +83,6 @@ def test_a_spooled_item_beyond_the_limit_is_left_to_the_spool() -> None:
     assert not queue.put(Waiting(ITEM, 1000, is_durable=True, is_spooled=True), is_read=True)
     assert not queue.take_read().is_whole
     assert queue.take_read().is_whole
-
-
-def test_items_are_told_from_drafts() -> None:
-    """A draft is read, an item is written as it is."""
-    items: list[Item] = [RequestRecord(request_id="r", service="s"), ITEM, Fault(service="s", where="w", kind="k")]
-    assert all(map(is_item, items))
-    assert not is_item(FakeDraft("r"))
 
 
 def test_equal_faults_are_one() -> None:

@@ -32,7 +32,7 @@ from ragtrace.coverage.text import cached_property, content_stems
 from ragtrace.coverage.values import NUMBER_WORDS, Figure, Value, counted, says, values
 from ragtrace.coverage.values.value import CODES, DEGREES, NO_AMOUNT, base
 
-__all__ = ["Figures", "Origin"]
+__all__ = ["Figures", "Origin", "is_day_of_month"]
 
 Origin: TypeAlias = Literal["stated", "computed", "unproven", "unknown"]
 
