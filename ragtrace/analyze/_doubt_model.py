@@ -367,9 +367,7 @@ _ONE_MARK: Final = 0.4  # of answers with wrong citations, those with one among 
 _WORDS_ON_ONE: Final = 0.5  # of what words say of generation, where one claim is false: they see what is made up
 _MADE_UP: Final = 0.4  # of answers without the evidence; the others rest on a near miss
 _SEVERAL: Final = 0.12  # of questions, those that need more than one chunk, of which one alone may be lost
-_TOLD_SO: Final = (
-    0.015  # of sound answers, those that say in their own words that no document has it, or are a courtesy
-)
+_TOLD_SO: Final = 0.015  # of sound answers, those that tell in their own words that no document has it, or a courtesy
 _WORDS_ON_RANKING: Final = 3.0  # log odds, beyond which words are not believed where an answer declines
 _WORDS_ON_REFUSALS: Final = 0.7  # of the log odds of retrieval by words, where an answer declines
 

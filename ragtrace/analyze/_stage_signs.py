@@ -486,8 +486,10 @@ def _exchanged(claim: Claim, ground: Ground | None) -> float:
     """How surely a claim has something else in its place than the prompt: 0 for a negation, and for a figure that
     simple arithmetic may give, or a date that a length of time which the claim names does."""
     reason, against = claim.reason or "", claim.contradiction or 0.0
-    if reason.endswith(coverage.NEGATED) or not against or ground is None:
-        return 0.0 if reason.endswith(coverage.NEGATED) else against
+    if reason.endswith(coverage.NEGATED):
+        return 0.0
+    if not against or ground is None:
+        return against
     told = [value for value in values(claim.text) if value.raw and reason.startswith(f"{value.raw},")]
     known = ground.figures
     follows = any(known.may_give(value, claim.text) or known.gives_date(value, claim.text) for value in told)

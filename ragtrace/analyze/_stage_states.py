@@ -54,7 +54,7 @@ RULES: Final[Mapping[str, Stage]] = {
     "rewrite": "retrieval",  # the rewritten query dropped a constraint that nothing meets
     "ranking": "ranking",
     "generation": "generation",
-    "altered": "generation",  # one thing of the answer that the prompt does not state, or states otherwise
+    "altered": "generation",  # one thing of the answer that the prompt states otherwise
     "miscited": "citation",
     "uncited": "citation",  # no citation, or none that names a chunk of the prompt
 }
@@ -454,7 +454,7 @@ def _is_altered_alone(case: Case, absence: float) -> bool:
 
     A value that stands nowhere is no such thing: in registers that no rule was made on, half of them follow after all.
     """
-    return absence <= LITTLE and _held_back(case) == 0.0 and (case.signs.exchanged or 0.0) >= OPPOSED
+    return absence <= LITTLE and _held_back(case) == 0.0 and _stands_otherwise(case.signs)
 
 
 def _generation(case: Case) -> StageFinding:
@@ -528,9 +528,12 @@ def _has_one_thing_wrong(signs: Signs) -> bool:
     """Whether an answer is told in the prompt's words, but for a figure, date or name that stands nowhere and that no
     arithmetic gives, or something surely stands otherwise in its place there, in whatever words: but a negation, which
     words read least surely ("where that is not possible, a fence")."""
-    absent, against = signs.absent or 0, signs.exchanged or 0.0
-    is_odd = bool(signs.odd) and absent <= FEW_ABSENT and (signs.foreign or 0.0) <= OWN_WORDS
-    return is_odd or against >= OPPOSED
+    is_odd = bool(signs.odd) and (signs.absent or 0) <= FEW_ABSENT and (signs.foreign or 0.0) <= OWN_WORDS
+    return is_odd or _stands_otherwise(signs)
+
+
+def _stands_otherwise(signs: Signs) -> bool:
+    return (signs.exchanged or 0.0) >= OPPOSED
 
 
 def _sure(signs: Signs) -> Signs:

@@ -19,7 +19,7 @@ from itertools import combinations, product
 from typing import Final, NamedTuple
 
 from ragtrace.coverage.support.readings import Reading, SentenceWindow
-from ragtrace.coverage.text import content_stems
+from ragtrace.coverage.text import cached_property, content_stems
 from ragtrace.coverage.values import DateRange, Value, values
 from ragtrace.coverage.values.dates import MONTHS
 from ragtrace.coverage.values.value import DAY
@@ -142,16 +142,19 @@ class Durations:
         """Whether any date and any length of time of evidence and question give a date, whatever they are of, or the
         evidence names the day and no year."""
         wanted = next(iter(_times([(-1, value)])), None)
+        if wanted is None:
+            return False
+        bases, lengths = self._every
+        return any(_names_day(part.text, wanted.first) for part in self._parts) or any(
+            _follows(wanted, base, length, sign) for base, length in product(bases, lengths) for sign in (1, -1)
+        )
+
+    @cached_property
+    def _every(self) -> tuple[list[_Time], list[_Length]]:
+        """The dates and the lengths of time of evidence and question."""
         found = [(at, each) for at, part in enumerate(self._parts) for each in part.values]
         found += [(-1, each) for each in values(self._asked)]
-        if wanted is not None and any(_names_day(part.text, wanted.first) for part in self._parts):
-            return True
-        lengths = _lengths_of(found, self._asked, self._parts)
-        return wanted is not None and any(
-            _follows(wanted, base, length, sign)
-            for base, length in product(_times(found, 2 * MOST), lengths)
-            for sign in (1, -1)
-        )
+        return _times(found, 2 * MOST), _lengths_of(found, self._asked, self._parts)
 
     def between_clocks(self, unit: str, text: str) -> Iterator[float]:
         """How long it is from one time of the day to another, of two that the evidence, or claim and question, name."""

@@ -177,6 +177,7 @@ class Figures:
         self._parts = parts
         self._asked = asked
         self._near: dict[str, list[_Operand]] = {}
+        self._combined_in: dict[str, list[float]] = {}  # unit → what figures combined come to, in order
 
     @cached_property
     def _durations(self) -> Durations:
@@ -325,11 +326,13 @@ class Figures:
         """
         if value.dates or is_day_of_month(value, claim):
             return self._tells_from_its_day or self._durations.may_give_date(value)
-        if value.kind in NO_AMOUNT or self._durations.may_give_length(value):
-            return value.kind not in NO_AMOUNT
-        slack = max(_rounding(value, is_rough=True), _EXACT * max(1.0, abs(value.number)))
-        number = abs(value.number)
-        return any(abs(each - number) <= slack for each in self._combinations(value.unit))
+        if value.kind in NO_AMOUNT:
+            return False
+        if self._durations.may_give_length(value):
+            return True
+        if value.unit not in self._combined_in:
+            self._combined_in[value.unit] = sorted(self._combinations(value.unit))
+        return _has(self._combined_in[value.unit], abs(value.number), _rounding(value, is_rough=True))
 
     @cached_property
     def _tells_from_its_day(self) -> bool:
@@ -531,8 +534,8 @@ def _is_specific(value: Value) -> bool:
     return len(digits if _FRACTION.search(value.raw) else digits.rstrip("0")) >= SPECIFIC
 
 
-def _has(known: Sequence[float], number: float) -> bool:
-    slack = _EXACT * max(1.0, number)
+def _has(known: Sequence[float], number: float, slack: float = 0.0) -> bool:
+    slack = max(slack, _EXACT * max(1.0, number))
     place = bisect_left(known, number - slack)
     return place < len(known) and known[place] <= number + slack
 
